@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+
+#include "kvc/error.h"
+
+namespace kvc::base {
+
+/// Why something failed.  Lives on the stack of the API call, is passed down by reference and copied into the caller's kvc_error once,
+/// so that no status is lost between layers and nothing is thread-local.
+struct Error {
+  kvc_status status = KVC_OK;
+  int32_t system_error = 0;
+  char message[240] = {};
+};
+
+/// Fills `error` and returns `status`, so that a failure is one line: return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %u", ...).
+[[nodiscard]] kvc_status fail(Error &error, kvc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/// The same for a failed system call; appends the text of `errno_value`.
+[[nodiscard]] kvc_status fail_system(Error &error, kvc_status status, int errno_value, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/// KVC_RETRY_* of a status; total.
+uint32_t retry_of(kvc_status status);
+/// "KVC_ERR_FULL"; static, total ("KVC_STATUS_UNKNOWN" for what is none of ours).
+const char *status_name(kvc_status status);
+
+}  // namespace kvc::base
+
+/// Returns from the caller when `expression` is not KVC_OK.
+#define KVC_TRY(expression)                                        \
+  do {                                                             \
+    if (const kvc_status kvc_try_ = (expression); kvc_try_ != KVC_OK) return kvc_try_; \
+  } while (0)
