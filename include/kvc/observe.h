@@ -1,0 +1,107 @@
+/* kvc/observe.h - what a store does: counters, events, spans.
+ *
+ *   expected failures   metrics_text: RANGE.   trace_record: IO. */
+#ifndef KVC_OBSERVE_H
+#define KVC_OBSERVE_H
+
+#include <kvc/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Every counter as Prometheus text (exposition format 0.0.4).
+ * @param text          borrowed: filled and terminated; NULL with capacity 0: only ask for the size
+ * @param text_capacity bytes of `text`
+ * @param text_size     borrowed: set to the size needed, the terminator included
+ * @param store         borrowed: the store
+ * @param error         borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: text_capacity is short; the text is cut there
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_metrics_text(char *text, size_t text_capacity, size_t *text_size, const kvc_store *store, kvc_error *error);
+
+/** Counters since the store was opened.  They only rise. */
+typedef struct kvc_metrics {
+  uint32_t size,             /**< sizeof(kvc_metrics), by KVC_INIT */
+      reserved;              /**< 0 */
+  uint64_t match_calls,      /**< calls of kvc_match */
+      match_tokens,          /**< tokens they asked for */
+      hit_tokens,            /**< tokens they found */
+      gather_bytes,          /**< bytes copied out by kvc_gather */
+      append_bytes,          /**< bytes copied in by kvc_append */
+      attend_calls;          /**< calls of kvc_attend */
+  uint64_t evicted_chunks,   /**< chunks dropped to make room */
+      demoted_pages,         /**< pages moved to a colder tier or fewer bits */
+      promoted_pages,        /**< pages moved to a warmer tier */
+      checksum_failures,     /**< pages and objects that failed a check and were dropped */
+      timeouts,              /**< calls that ended in KVC_ERR_TIMEOUT */
+      lapsed_leases;         /**< leases that ended by time */
+  uint64_t hit_bytes_device, /**< bytes read from device memory */
+      hit_bytes_host,        /**< from RAM */
+      hit_bytes_nvme,        /**< from disk */
+      hit_bytes_remote;      /**< from other machines */
+} kvc_metrics;
+
+/** Reads the counters, without stopping anything: each is right, together they are of nearly one moment.
+ * @param metrics borrowed: filled, at most metrics->size bytes
+ * @param store   borrowed: the store
+ * @param error   borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_metrics_read(kvc_metrics *metrics, const kvc_store *store, kvc_error *error);
+
+/** What may happen to a chunk. */
+enum {
+  KVC_EVENT_STORED = 1,  /**< it became visible */
+  KVC_EVENT_REMOVED = 2, /**< it is gone from tier_from */
+  KVC_EVENT_MOVED = 4,   /**< it went from tier_from to tier_to */
+  KVC_EVENT_CLEARED = 8, /**< its scope was cleared: everything of it is gone */
+  KVC_EVENT_LOST = 16    /**< some were dropped: resynchronise */
+};
+
+/** One event. */
+typedef struct kvc_event {
+  uint32_t size;            /**< sizeof(kvc_event), by KVC_INIT; in an array: of the first element, the stride of all */
+  uint32_t kind;            /**< KVC_EVENT_* */
+  uint32_t tier_from,       /**< KVC_TIER_*; 0: none */
+      tier_to;              /**< KVC_TIER_*; 0: none */
+  uint64_t sequence_number, /**< rises by one; a gap means loss */
+      token_begin,          /**< first position of the chunk */
+      token_count;          /**< its tokens */
+  uint8_t scope[32],        /**< fingerprint of its scope */
+      chunk[32],            /**< its name: the chained SHA-256 of scope, shape, tokens and extra identity */
+      parent[32];           /**< the name of the chunk before it; of the first: the scope's fingerprint */
+  const int32_t *tokens;    /**< STORED: lent to the host until the next drain of this queue; NULL otherwise */
+} kvc_event;
+
+/** Sends events of a scope to a queue's descriptor.  A slow reader loses events, and is told (KVC_EVENT_LOST).
+ * @param queue borrowed: where they go
+ * @param scope borrowed: whose; NULL: all that this tenant may see
+ * @param mask  KVC_EVENT_* bits; 0 ends it
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_event_watch(kvc_queue *queue, const kvc_scope *scope, uint32_t mask, kvc_error *error);
+
+/** Takes events.  Does not wait.
+ * @param events         borrowed: filled; KVC_INIT the first element, its size is the array's stride
+ * @param event_capacity elements of `events`
+ * @param event_count    borrowed: set to the number filled
+ * @param queue          borrowed: the queue
+ * @param error          borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK, also with none
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_event_drain(kvc_event *events, size_t event_capacity, size_t *event_count, kvc_queue *queue, kvc_error *error);
+
+/** Writes spans of calls to a Perfetto JSON file until called with NULL.
+ * @param store borrowed: the store
+ * @param path  borrowed: the file, replaced; NULL: end and close it
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  IO: the file
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_trace_record(kvc_store *store, const char *path, kvc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,81 @@
+/* kvc/queue.h - calls that do not block: one queue, one file descriptor, exactly one result a call.
+ *
+ * Every call that takes a kvc_call runs in a queue when call.queue is set; its prototype and its meaning stay the same (see kvc_call for
+ * who owns what until the result is drained).  Poll the descriptor, drain, repeat.
+ *
+ * Not built yet: kvc_queue_create is KVC_ERR_UNSUPPORTED, so no queue exists and every call blocks.
+ *
+ *   expected failures   create: FULL.   a queued call: BUSY (depth).   cancel: NOT_FOUND. */
+#ifndef KVC_QUEUE_H
+#define KVC_QUEUE_H
+
+#include <kvc/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Limits of a queue. */
+typedef struct kvc_queue_options {
+  uint32_t size;              /**< sizeof(kvc_queue_options), by KVC_INIT */
+  uint32_t flags;             /**< 0 */
+  uint32_t depth,             /**< calls in flight; 0: 256.  Over it: BUSY, nothing started */
+      reserved;               /**< 0 */
+  uint64_t description_bytes; /**< room for copies of structs, lists and keys; 0: 1 MiB.  Over it: BUSY, nothing started */
+} kvc_queue_options;
+
+/** Makes a queue.
+ * @param out     given: the queue, ended by kvc_queue_release; NULL on failure
+ * @param store   borrowed: the store whose calls it takes
+ * @param options borrowed: limits; NULL: all defaults
+ * @param error   borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  FULL: queue_max.  IO: no descriptor left
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_queue_create(kvc_queue **out, kvc_store *store, const kvc_queue_options *options, kvc_error *error);
+
+/** An eventfd that is readable while results or events wait.  Poll it, do not read it, do not close it.
+ * @param fd    borrowed: set to the descriptor, which is lent to the host until the queue is released
+ * @param queue borrowed: the queue
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_queue_fd(int *fd, const kvc_queue *queue, kvc_error *error);
+
+/** Starts every call held back by KVC_CALL_MORE, as one batch.  kvc_queue_drain does so too.
+ * @param queue borrowed: the queue
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK, also when none was held back
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_queue_submit(kvc_queue *queue, kvc_error *error);
+
+/** Asks every call with this `user` to stop; each still delivers its one result, CANCELLED or what it came to.
+ * @param queue borrowed: the queue
+ * @param user  kvc_call.user of the calls
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  NOT_FOUND: none in flight
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_queue_cancel(kvc_queue *queue, uint64_t user, kvc_error *error);
+
+/** Takes results.  On a store opened with KVC_OPEN_HOST_DRIVEN it does the work itself.
+ * @param results         borrowed: filled; KVC_INIT the first element, its size is the array's stride
+ * @param result_capacity elements of `results`
+ * @param result_count    borrowed: set to the number filled
+ * @param queue           borrowed: the queue
+ * @param timeout_us      how long to wait for the first, microseconds; 0: not at all
+ * @param error           borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK, also with no result (*result_count is 0)
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_queue_drain(kvc_result *results, size_t result_capacity, size_t *result_count, kvc_queue *queue, uint64_t timeout_us,
+                                   kvc_error *error);
+
+/** Cancels what is in flight, waits until no lent memory is in use, drops undrained results and releases what they gave.
+ * @param queue given back: the queue; NULL: nothing to do
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  STALE: released before
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_queue_release(kvc_queue *queue, kvc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

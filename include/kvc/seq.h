@@ -1,0 +1,387 @@
+/* kvc/seq.h - sequences: match, append, gather, fork, truncate, lease, hand over.
+ *
+ * A sequence is an ordered run of tokens: shared sealed chunks in front, private open rows behind.
+ *
+ *   filled(l)  rows given to layer l.  A read of layer l sees rows below filled(l), also before other layers have them.
+ *   length     the least filled(l) over full and latent layers of the part (over all, if it has none): complete tokens.
+ *   open rows  everything not sealed: less than one chunk in decode, a whole prefill step when appended layer by layer.
+ *
+ * A chunk is sealed when its tokens are complete: hashed, signed with a write id, immutable, indexed.  The first commit of a chunk wins
+ * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read mixes write ids in a chunk.
+ * A chunk is visible to a match when every page of full and latent layers in the matcher's part is stored.  Window and state layers do
+ * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.
+ *
+ * The name of a chunk is SHA-256("kvc chunk 1" | name before it | u32 n | i32 token x n | u32 e | for each extra u32 begin in the chunk,
+ * u32 count, u64 length, bytes), little-endian; before the first chunk stands the scope's fingerprint, or SHA-256("kvc position 1" |
+ * fingerprint | u64 first_position) if that is not 0.  It is equal in every process, language and machine.
+ *
+ * Lease.  A sequence pins its sealed chunks for lease_ms after the last call that used it (KVC_FOREVER: until release); use renews, so
+ * a slow transfer never outlives it.  When it lapses the handle stays valid but chunks may be evicted: a read then gives GONE with the
+ * length that is left; truncate to it and append again.  Open rows are never evicted.  Any release order is legal: forks, leases and
+ * views hold their own pages.
+ *
+ *   chunk    rows arrive, layer by layer        all stored               demote, move tier
+ *      OPEN -----------------------> SEALED ---------------> VISIBLE <------> VISIBLE (fewer bits, colder)
+ *      private, exact                hashed, immutable       leased: HELD     not leased: evicted, or fails a check -> GONE = a miss
+ *
+ *   sequence create | match | attach | restore | fork -> LEASED --no call for lease_ms--> LAPSED --truncate, append--> LEASED
+ *      release or kvc_close -> STALE        in a forked child: FORKED
+ *
+ *   expected failures   match: FULL only.   append: RANGE, SHAPE, FULL.   gather: GONE, UNAVAILABLE, TIMEOUT, with result->done.
+ *                       fork, truncate: RANGE, GONE, NO_SNAPSHOT.   lease: GONE, FULL. */
+#ifndef KVC_SEQ_H
+#define KVC_SEQ_H
+
+#include <kvc/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Identity beside the token ids: the digest of an image behind its placeholders, an embedding's hash.  Enters the hash of every chunk that
+ * its range touches.  Frozen. */
+typedef struct kvc_extra {
+  uint64_t token_begin, /**< first position it stands behind */
+      token_count;      /**< positions; not 0; two extras may not overlap */
+  const void *data;     /**< 1..64 bytes; borrowed */
+  uint64_t data_size;   /**< bytes */
+} kvc_extra;
+
+/** How a sequence is made.
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: a part of the model (layer_*, head_*), precision (but EXACT), tier. */
+typedef struct kvc_seq_options {
+  uint32_t size;                  /**< sizeof(kvc_seq_options), by KVC_INIT */
+  uint32_t flags;                 /**< KVC_SEQ_* */
+  uint64_t lease_ms;              /**< milliseconds; 0: the store's; KVC_FOREVER: until release (may spill, is never dropped) */
+  uint32_t layer_begin,           /**< the part this handle writes and reads (PP, TP): first layer */
+      layer_count,                /**< its layers; 0: all */
+      head_begin,                 /**< its first KV head */
+      head_count;                 /**< its KV heads; 0: all */
+  const kvc_precision *precision; /**< borrowed; NULL: the scope's */
+  uint64_t prefill_ns_per_token;  /**< match: cost of recomputing here, nanoseconds; 0: unknown, no cut */
+  uint64_t tokens_max;            /**< match: look no further; 0: all.  A host that needs logits of the last token says n - 1 */
+  uint64_t first_position;        /**< of token 0, if it is not 0: part of the identity */
+  const kvc_extra *extras;        /**< borrowed; rising; those past the match stay with the sequence */
+  uint64_t extra_count;           /**< entries of `extras` */
+  uint8_t write_id[16];           /**< parts: the ranks of one engine give one random value a sequence, so that their slices make one chunk;
+                                       0: drawn */
+  uint32_t tier;                  /**< match: start promoting the hit to this KVC_TIER_*; 0: no */
+  uint32_t reserved;              /**< 0 */
+} kvc_seq_options;
+
+/** Flags of kvc_seq_options. */
+enum {
+  KVC_SEQ_PRIVATE = 1, /**< never matched by others; token ids optional, for hosts that do not know them */
+  KVC_SEQ_NO_CUT = 2,  /**< match: estimate, but do not shorten */
+  KVC_SEQ_PEEK = 4     /**< match: only info; no sequence, no lease, no use counted (routers) */
+};
+
+/** Makes an empty sequence.
+ * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure
+ * @param scope   borrowed: whose
+ * @param options borrowed: how; NULL: all defaults
+ * @param error   borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  FULL: seq_max
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_create(kvc_seq **out, const kvc_scope *scope, const kvc_seq_options *options, kvc_error *error);
+
+/** What a match found. */
+typedef struct kvc_match_info {
+  uint32_t size;             /**< sizeof(kvc_match_info), by KVC_INIT */
+  uint32_t stop;             /**< why it ends there: KVC_STOP_* */
+  uint64_t tokens;           /**< length of the sequence returned: all groups agree on it */
+  uint64_t tokens_attention; /**< what full and latent layers alone could serve */
+  uint64_t tokens_hot;       /**< leading part already in RAM or device memory here */
+  uint64_t bytes_nvme,       /**< to fetch for the rest, from disk */
+      bytes_remote;          /**< to fetch for the rest, from other machines */
+  uint64_t fetch_us,         /**< estimate for `tokens`, microseconds: fetching them */
+      prefill_us;            /**< estimate for `tokens`, microseconds: recomputing them; needs prefill_ns_per_token */
+} kvc_match_info;
+
+/** Why a match ends where it does. */
+enum {
+  KVC_STOP_END = 0,         /**< every whole chunk of the tokens */
+  KVC_STOP_ABSENT = 1,      /**< the next chunk is not held */
+  KVC_STOP_WINDOW = 2,      /**< rows of a window layer are missing behind a later end */
+  KVC_STOP_STATE = 3,       /**< no snapshot at a later end */
+  KVC_STOP_COST = 4,        /**< recomputing is faster */
+  KVC_STOP_UNREACHABLE = 5, /**< the next chunk is on a node that does not answer */
+  KVC_STOP_DEADLINE = 6     /**< the deadline passed */
+};
+
+/** Longest stored prefix of `tokens` -> a new sequence of that length that already holds its lease.  Nothing found: length 0, still KVC_OK.
+ * Absent nodes, bad pages and the deadline shorten the match and are named in info->stop; they never fail it.
+ * Cost: SHA-256 over the tokens once, and one look-up a chunk.
+ * @param out         given: the sequence, ended by kvc_seq_release; NULL on failure and with KVC_SEQ_PEEK
+ * @param info        lent: filled, at most info->size bytes; NULL: not wanted
+ * @param scope       borrowed: whose
+ * @param tokens      lent: the ids
+ * @param token_count ids; 0 gives a sequence of length 0
+ * @param options     borrowed: how; NULL: all defaults
+ * @param call        borrowed: how to run it; NULL: block
+ * @param error       borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  FULL: seq_max
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scope *scope, const int32_t *tokens, size_t token_count,
+                             const kvc_seq_options *options, const kvc_call *call, kvc_error *error);
+
+/** Appends rows, ids, or both.  All or nothing.
+ * `tokens` are the next ids after those already given; they may run ahead of rows (a whole prompt at once), rows never ahead of ids (but in
+ * PRIVATE sequences).  Each run starts at its layers' filled(l): a gap or overlap is RANGE.  Layers in any order, any split; K and V of a
+ * layer together; window layers may skip rows that no later query sees; a state layer takes one snapshot per call, valid after the range's
+ * last token.  NaN and infinities are kept bit for bit.  Copies before it returns (device memory: in the stream's order, sealed once it has
+ * passed).
+ * @param seq         borrowed: the sequence; alone on this handle
+ * @param tokens      lent: the next ids; NULL with count 0: none
+ * @param token_count ids
+ * @param rows        borrowed, its arrays lent: the runs; NULL with count 0: none
+ * @param row_count   runs; KVC_INIT each, all have the size of the first
+ * @param call        borrowed: how to run it; NULL: block
+ * @param error       borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: layer, head or position; a gap, an overlap, rows ahead of ids.  SHAPE: dtype or geometry.  FULL: memory_bytes,
+ *         open_bytes_max, and nothing left that may be evicted
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_count, const kvc_rows *rows, size_t row_count,
+                              const kvc_call *call, kvc_error *error);
+
+/** Adds identity to tokens whose chunk is not sealed (kvc_seq_options.extras does it for what is known at the start).
+ * @param seq         borrowed: the sequence; alone on this handle
+ * @param extras      borrowed: what stands behind which tokens, rising
+ * @param extra_count entries of `extras`
+ * @param error       borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: a chunk it touches is sealed, or it overlaps another
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_t extra_count, kvc_error *error);
+
+/** Copies rows out, converted to each array's dtype and layout; writes nothing outside what the runs name.  Window layers serve their
+ * window, state layers the snapshot at token_begin + token_count.  On failure the rows below position result->done are right in every
+ * run.
+ * @param result    lent: filled, at most result->size bytes, also on failure; NULL: not wanted
+ * @param seq       borrowed: the sequence
+ * @param rows      borrowed, its arrays lent: the runs
+ * @param row_count runs; KVC_INIT each, all have the size of the first
+ * @param call      borrowed: how to run it; NULL: block
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  GONE: some rows are no longer held.  RANGE: past filled(layer).  UNAVAILABLE, TIMEOUT: some are out of reach
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, const kvc_call *call,
+                              kvc_error *error);
+
+/** A new sequence with the first tokens of another; copy on write, cost independent of length.
+ * @param out    given: the sequence, ended by kvc_seq_release; NULL on failure
+ * @param seq    borrowed: the sequence to start from
+ * @param tokens how many; KVC_ALL: all, open rows too
+ * @param error  borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: more than it has.  NO_SNAPSHOT: a state layer has none there.  GONE: evicted after a lapse.  FULL: seq_max or
+ *         memory
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t tokens, kvc_error *error);
+
+/** Back to `tokens`, in all layers or not at all; 0 is always possible.  Inside a chunk that is held rounded, the rows left are derived:
+ * usable, never shared.
+ * @param seq    borrowed: the sequence; alone on this handle
+ * @param tokens the new length, at most the present one
+ * @param error  borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: longer than it is.  GONE: a window layer needs rows it dropped, or chunks went after a lapse.  NO_SNAPSHOT
+ *         (kvc_seq_info.tokens_end says where it can)
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_truncate(kvc_seq *seq, uint64_t tokens, kvc_error *error);
+
+/** Beam search: seqs[i] becomes what seqs[source[i]] was; all or nothing.
+ * @param seqs      borrowed: the sequences, of equal scopes and parts; alone on these handles
+ * @param source    borrowed: for each, the index of the one that it becomes
+ * @param seq_count entries of both
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: an index.  SHAPE: unequal scopes or parts
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source, size_t seq_count, kvc_error *error);
+
+/** Keeps only the listed positions, renumbered from 0; original positions stay in the rows' rotation.  The sequence becomes private: it is
+ * no prefix of anything any more.
+ * @param seq            borrowed: the sequence; alone on this handle
+ * @param positions      borrowed: rising
+ * @param position_count entries of `positions`
+ * @param error          borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: past the length, not rising.  GONE: evicted after a lapse.  UNSUPPORTED: it has state layers
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error);
+
+/** Brings rows to a tier, by the deadline if it can; with KVC_CALL_DETACH it does not wait.
+ * @param result    lent: filled, result->done is what got there; NULL: not wanted
+ * @param seq       borrowed: the sequence
+ * @param rows      borrowed: the runs; their k and v are ignored
+ * @param row_count runs
+ * @param tier      KVC_TIER_*
+ * @param call      borrowed: how to run it; NULL: block
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  FULL: no room in the tier.  GONE, UNAVAILABLE, TIMEOUT: not all is there
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_prefetch(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, uint32_t tier,
+                                    const kvc_call *call, kvc_error *error);
+
+/** A lease of its own on [token_begin, token_begin + token_count): it outlives the sequence, so a prompt can be pinned for an hour or a
+ * load job handed on.  It covers the sealed chunks that the range touches.
+ * @param out         given: the lease, ended by kvc_lease_release; NULL on failure.  Queued: NULL here, it comes in the result
+ * @param seq         borrowed: the sequence
+ * @param token_begin first position
+ * @param token_count positions; KVC_ALL: to the end
+ * @param lease_ms    from now, milliseconds; 0: the store's; KVC_FOREVER: renewed by this process while it lives
+ * @param call        borrowed: how to run it; NULL: block
+ * @param error       borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: past the sequence.  GONE: some of it is no longer held.  FULL: too much is pinned
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_lease(kvc_lease **out, const kvc_seq *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms,
+                                 const kvc_call *call, kvc_error *error);
+
+/** Sets when a lease ends.
+ * @param lease    borrowed: the lease
+ * @param lease_ms from now, milliseconds; 0: the store's; KVC_FOREVER: never
+ * @param error    borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  GONE: it lapsed and pages went
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_lease_renew(kvc_lease *lease, uint64_t lease_ms, kvc_error *error);
+
+/** Ends a lease; what it held may be evicted.
+ * @param lease given back: the lease; NULL: nothing to do
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK, also when it had lapsed.  STALE: released before
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_lease_release(kvc_lease *lease, kvc_error *error);
+
+/** Attention mass per token from the host, added to what attend and observe learn.
+ * @param seq         borrowed: the sequence; alone on this handle
+ * @param layer_begin first layer
+ * @param layer_count layers
+ * @param token_begin first position
+ * @param mass        borrowed: mass of token token_begin + i over all heads of these layers; finite, >= 0
+ * @param mass_count  entries of `mass`
+ * @param error       borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  RANGE: layer or position
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_importance(kvc_seq *seq, uint32_t layer_begin, uint32_t layer_count, uint64_t token_begin, const float *mass,
+                                      size_t mass_count, kvc_error *error);
+
+/** Sets the precision of this sequence (the scope's others are not touched); pages change in the background.
+ * @param seq       borrowed: the sequence; alone on this handle
+ * @param precision borrowed: what it is to be; NULL: the scope's again
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  FULL: below the floors, the message names the least
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_budget(kvc_seq *seq, const kvc_precision *precision, kvc_error *error);
+
+/** What the host knows of reuse. */
+typedef struct kvc_hint {
+  uint32_t size;            /**< sizeof(kvc_hint), by KVC_INIT */
+  uint32_t flags;           /**< KVC_HINT_DONE: the conversation is over */
+  uint64_t continues_in_ms; /**< milliseconds until the next turn; 0: unknown */
+  uint32_t turn,            /**< number of the turn, from 1; 0: unknown */
+      priority;             /**< more is kept longer; 0: normal */
+} kvc_hint;
+
+/** Flags of kvc_hint. */
+enum { KVC_HINT_DONE = 1 /**< the conversation is over: its own tail is the first to go */ };
+
+/** Tells the store what the host knows of reuse; overrides the store's own estimate.
+ * @param seq   borrowed: the sequence; alone on this handle
+ * @param hint  borrowed: what is known
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_hint(kvc_seq *seq, const kvc_hint *hint, kvc_error *error);
+
+/** Hands a sequence, open rows included, to whoever knows scope and name: a snapshot, held for lease_ms.  Returns when W nodes have it.
+ * Publishing a name again replaces it.
+ * @param seq       borrowed: the sequence; alone on this handle
+ * @param name      borrowed: 1..64 bytes
+ * @param name_size bytes
+ * @param lease_ms  from now, milliseconds; 0: the store's
+ * @param call      borrowed: how to run it; NULL: block
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  FULL: no room.  TIMEOUT, UNAVAILABLE: W nodes were not reached.  UNSUPPORTED: several shards without a registry
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_publish(kvc_seq *seq, const void *name, size_t name_size, uint64_t lease_ms, const kvc_call *call,
+                                   kvc_error *error);
+
+/** A fork of a published sequence, leased.
+ * @param out       given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
+ * @param scope     borrowed: whose
+ * @param name      borrowed: 1..64 bytes
+ * @param name_size bytes
+ * @param options   borrowed: how; NULL: all defaults
+ * @param call      borrowed: how to run it; NULL: block
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  NOT_FOUND: no such name.  UNAVAILABLE, TIMEOUT: out of reach
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const void *name, size_t name_size, const kvc_seq_options *options,
+                                  const kvc_call *call, kvc_error *error);
+
+/** Frees what a name holds at once; either side may.
+ * @param scope     borrowed: whose
+ * @param name      borrowed: 1..64 bytes
+ * @param name_size bytes
+ * @param error     borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  NOT_FOUND: no such name
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, size_t name_size, kvc_error *error);
+
+/** Saves a sequence as one versioned file, written beside and renamed: whole or not at all.
+ * @param seq   borrowed: the sequence
+ * @param path  borrowed: the file, replaced
+ * @param call  borrowed: how to run it; NULL: block
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  IO: the file.  GONE: some of it is no longer held
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *call, kvc_error *error);
+
+/** Makes a sequence from a saved file; chunks that are held already are not read.
+ * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
+ * @param scope   borrowed: whose; equal to the saved one's
+ * @param path    borrowed: the file
+ * @param options borrowed: how; NULL: all defaults
+ * @param call    borrowed: how to run it; NULL: block
+ * @param error   borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  NOT_FOUND: no such file.  CORRUPT: it is damaged, nothing was used.  VERSION: it is of another version.  SHAPE: another
+ *         scope or shape.  FULL: no room.  IO: the file
+ * @since not built yet: KVC_ERR_UNSUPPORTED */
+KVC_API kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *path, const kvc_seq_options *options,
+                                   const kvc_call *call, kvc_error *error);
+
+/** What a sequence is and where it lies. */
+typedef struct kvc_seq_info {
+  uint32_t size;             /**< sizeof(kvc_seq_info), by KVC_INIT */
+  uint32_t copies;           /**< of the least replicated chunk */
+  uint64_t tokens;           /**< length */
+  uint64_t tokens_given;     /**< ids known */
+  uint64_t tokens_sealed;    /**< leading part in sealed chunks */
+  uint64_t tokens_end;       /**< largest position <= tokens - 1 to which every layer can be truncated */
+  uint64_t tokens_held;      /**< leading part still held somewhere; < tokens only after a lapse */
+  uint64_t tokens_shareable; /**< leading part that goes by its name; < tokens when rows from here on are derived or private */
+  uint64_t bytes_device,     /**< held in device memory */
+      bytes_host,            /**< held in RAM */
+      bytes_nvme,            /**< held on disk */
+      bytes_remote;          /**< held on other machines */
+  uint64_t lease_left_ms;    /**< milliseconds; 0: lapsed; KVC_FOREVER: until release */
+  double bits_effective;     /**< all overhead counted, per stored number */
+  double error_estimate;     /**< relative attention-output error the allocator expects; 0 for exact */
+  uint64_t width_pages[17];  /**< index: bits, exact at 16; page x KV head x {K, V} units held so */
+} kvc_seq_info;
+
+/** Says what a sequence is and where it lies.  Does not renew its lease.
+ * @param info  borrowed: filled, at most info->size bytes
+ * @param seq   borrowed: the sequence
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_get_info(kvc_seq_info *info, const kvc_seq *seq, kvc_error *error);
+
+/** Ends the handle.  Queued calls on it run on and deliver; sealed chunks stay for others until they are evicted.
+ * @param seq   given back: the sequence; NULL: nothing to do
+ * @param error borrowed: why it failed; NULL: not wanted
+ * @return KVC_OK.  STALE: released before
+ * @since 0.1.0 */
+KVC_API kvc_status kvc_seq_release(kvc_seq *seq, kvc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
