@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Answers questions about a document with a real model, the document's K and V kept in kvc: the program behind quickstart.sh.
+
+    python quickstart.py --model SmolLM2-135M-Instruct.Q4_1.gguf [--picture quickstart.png]
+
+The document is computed once and stored.  Every question then matches that prefix, takes its rows straight into a state that llama.cpp
+accepts, and computes only what follows.  Each answer is compared with recomputed runs (conversation.py says how).  Exits 0 only if every token
+is the same and every prefix really came out of kvc.
+"""
+import argparse
+import hashlib
+import os
+import pathlib
+import sys
+
+import kvc
+
+import conversation
+import llama
+import llama_state
+import report
+
+DOCUMENT = pathlib.Path(__file__).with_name("document.txt")
+CONTEXT_TOKENS = 4096
+ANSWER_TOKENS = 24
+STORE_BYTES = 1 << 30
+
+SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+PREFIX = SYSTEM + "<|im_start|>user\nHere is a text.\n\n{document}\n\nAnswer from the text: "
+QUESTION = "{question}<|im_end|>\n<|im_start|>assistant\n"
+FOLLOW_UP = "\n<|im_start|>user\n" + QUESTION
+END_OF_TURN = "<|im_end|>"
+
+QUESTIONS = ("What is the name of the girl?", "Which animal ran close by Alice?", "What was the jar labelled?",
+             "What was printed on the label of the bottle?")
+FOLLOW_UPS = ("What did the White Rabbit take out of its waistcoat-pocket?", "What did Alice find on the glass table?")
+
+
+def parse_arguments():
+    def earlier_phase(text):
+        name, _, seconds = text.rpartition("=")
+        return name, float(seconds)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, type=pathlib.Path, help="a GGUF file with the ChatML template and full attention")
+    parser.add_argument("--document", type=pathlib.Path, default=DOCUMENT)
+    parser.add_argument("--picture", type=pathlib.Path, help="where to draw the results (PNG)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--no-flash-attention", action="store_true", help="llama.cpp then keeps V transposed; kvc reads it all the same")
+    parser.add_argument("--phase", type=earlier_phase, action="append", default=[], metavar="NAME=SECONDS",
+                        help="a phase that went before, for the table of times")
+    return parser.parse_args()
+
+
+def open_scope(store, model, arguments):
+    """Everything that changes K and V is part of the identity, or a hit could return another model's rows."""
+    with open(arguments.model, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    shape = kvc.Shape(dtype=kvc.F16, rope=kvc.ROPE_PAIRS,
+                      layers=[kvc.Layer(count=model.layer_count, kv_heads=model.kv_heads, k_dim=model.head_dim, v_dim=model.head_dim)])
+    revision = f"sha256:{digest} xllamacpp:{llama.PINNED_VERSION} flash-attention:{int(not arguments.no_flash_attention)}"
+    return store.scope(model=arguments.model.stem, revision=revision, shape=shape)
+
+
+def store_document(scope, model, context, prefix, console):
+    """Prefills the document and appends its rows.  Returns the line that every question continues, and the layout of the states."""
+    document = conversation.Line(prefix, [(0, len(prefix))])
+    seq, info = scope.match(prefix)
+    with seq:
+        if info.tokens != 0:
+            raise conversation.NotRead(f"kvc matched {info.tokens} tokens in an empty store")
+        context.decode(prefix, console.progress("document"))
+        layout = llama_state.learn(context.get_state(), model)
+        conversation.store_rows(seq, context, layout, document)
+    console.line(f"   {len(prefix):,} tokens, {layout.payload_bytes(len(prefix)) / 1e6:.1f} MB of K and V, V {'transposed' if layout.transposed else 'by token'}; "
+                 f"{document.sealed:,} tokens can be matched from now on")
+    return document, layout
+
+
+def ask(question, line, scope, layout, contexts, store, console):
+    """One question, three times over.  Leaves `line` extended by the answer."""
+    context, reference = contexts
+    prompt, calls = list(line.tokens), list(line.calls)
+    answer, blob = conversation.ask_kvc(question, line, scope, layout, context, ANSWER_TOKENS)
+    info = store.info()
+    answer.bytes_held, answer.chunks_held = info.memory_used, info.chunk_count
+    conversation.replay(answer, blob, prompt, calls, layout, reference, console.progress("replaying"))
+    conversation.straight(answer, prompt, reference, console.progress("recomputing"))
+    return answer
+
+
+def ask_all(model, scope, document, layout, contexts, store, console):
+    """Questions that share the document, then follow-ups that share the last conversation too."""
+    answers = []
+
+    def run(question, line):
+        answers.append(ask(question, line, scope, layout, contexts, store, console))
+        report.print_answer(console, len(answers), answers[-1], model.text(answers[-1].tokens))
+
+    for question in QUESTIONS:
+        line = conversation.Line(document.tokens + model.tokenize(QUESTION.format(question=question)), document.calls, document.sealed)
+        run(question, line)
+    for question in FOLLOW_UPS:
+        turn = FOLLOW_UP.format(question=question)
+        line.tokens += model.tokenize(turn if model.ends(line.tokens[-1]) else END_OF_TURN + turn)
+        run(question, line)
+    if answers[-1].matched_tokens <= document.sealed:
+        raise conversation.NotRead(f"the last follow-up matched {answers[-1].matched_tokens} tokens: nothing of its own conversation")
+    return answers
+
+
+def main():
+    arguments = parse_arguments()
+    console = report.Console(arguments.phase)
+    with kvc.Store("mem:", memory_bytes=STORE_BYTES) as store:
+        with console.phase(f"load the model, {arguments.threads} threads"):
+            model = llama.Model(arguments.model)
+            contexts = [llama.Context(model, CONTEXT_TOKENS, arguments.threads, not arguments.no_flash_attention) for _ in range(2)]
+            scope = open_scope(store, model, arguments)
+            prefix = model.tokenize(PREFIX.format(document=arguments.document.read_text().strip("\n")))
+        with console.phase("compute the document once, store it"):
+            document, layout = store_document(scope, model, contexts[0], prefix, console)
+        with console.phase("ask, with kvc and recomputed twice"):
+            answers = ask_all(model, scope, document, layout, contexts, store, console)
+        for context in contexts:
+            context.close()
+        model.close()
+    report.print_chart(console, answers)
+    if arguments.picture:
+        with console.phase("draw the picture"):
+            report.draw(arguments.picture, answers, f"{arguments.model.stem}, {len(prefix):,} tokens of document, {arguments.threads} threads")
+            console.line(f"   {arguments.picture}")
+    report.print_total(console, answers)
+    console.print_phases()
+    wrong = [answer.question for answer in answers if not (answer.tokens_identical and answer.state_identical)]
+    for question in wrong:
+        console.line(f"FAILED: the answer to {question!r} differs from the replayed run")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (conversation.NotRead, llama.LlamaError, llama_state.UnknownLayout, kvc.Error, OSError) as error:
+        sys.exit(f"FAILED: {error}")
