@@ -5,32 +5,37 @@
 #include "base/error.h"
 #include "memory/arena.h"
 #include "memory/resource.h"
+#include "memory/slot_table.h"
 
 namespace kvc::memory {
 
-/// A slot by number and generation: an id of a slot that was given back reads as stale, never as somebody else's bytes.
-struct SlotId {
-  uint32_t index = 0;
-  uint32_t generation = 0;  // 0: no slot
-  friend bool operator==(const SlotId &, const SlotId &) = default;
-};
-
-/// Slots of any size out of one arena.  Sizes are rounded to classes: up to 32 KiB geometric (four a doubling, multiples of 64 B), carved
-/// out of slabs; above, exact multiples of 4 KiB, each slot an extent of its own (best fit by address, coalesced when given back; an empty
-/// slab goes back to the extents, so no class can starve another).  The waste is at most 1/8 in small slots and 4 KiB in large ones.
-/// The number of slots has a hard limit fixed at open (bytes / 4 KiB + 1, at least 1024, or what fits 64 B slots: the implementer's choice, documented).
-/// Threads: any; take and give hold one lock, data() is lock-free.
+/// Slots of any size out of one arena.  Sizes are rounded to classes: up to 32 KiB multiples of 64 B, eight a doubling, carved out of slabs
+/// (64 KiB and a little more; less in small arenas); above, exact multiples of 4 KiB, each slot an extent of its own (best fit, the lowest
+/// address among equals, coalesced when given back).  An empty slab goes back to the extents, so no class can starve another.
+/// The waste of rounding is below 1/8 (or 64 B) in small slots and below 4 KiB in large ones; the unused tail of a slab is at most 1/16 of it.
+/// Only when no extent is left for a slab, a small slot may be one of a larger class, or its slab a smaller one, rather than FULL.
+/// The number of slots has a hard limit fixed at open: bytes / 64, so that it is never met before the arena is full, below 2^32 - 1.
+/// Bookkeeping comes from the resource: 16 bytes a slot, and for each slab or large slot up to 80 bytes of extent nodes (a slab: 160 more);
+/// it follows the largest number of slots there ever was.
+/// Under AddressSanitizer the memory of no slot is poisoned (in arenas above 1 GiB: once it has been a slot), so a stale read is reported.
+/// Threads: any; take and give hold one lock, data() and bytes() are lock-free.
 class Slab {
  public:
-  /// zero_on_release: memory is zeroed in give() (KVC_OPEN_ZERO).
-  [[nodiscard]] kvc_status open(const ArenaOptions &options, bool zero_on_release, Resource &resource, base::Error &error);
   Slab();
   ~Slab();
+  Slab(const Slab &) = delete;
+  Slab &operator=(const Slab &) = delete;
+
+  /// Once per slab.  zero_on_release: memory is zeroed in give() (KVC_OPEN_ZERO).  `resource` outlives the slab.
+  /// What Arena::open says; NO_MEMORY when the resource refuses.
+  [[nodiscard]] kvc_status open(const ArenaOptions &options, bool zero_on_release, Resource &resource, base::Error &error);
 
   /// FULL: no contiguous room for `bytes` now (the message says how much is free); the caller evicts and tries again.
-  /// ARGUMENT: 0 bytes, or more than the arena could ever hold.  64-byte aligned (4 KiB for slots above 32 KiB).  Fault point "memory.slab.take" (gives FULL).
+  /// NO_MEMORY: no room for the bookkeeping.
+  /// ARGUMENT: 0 bytes, or more than the arena could ever hold.
+  /// 64-byte aligned (4 KiB for slots above 32 KiB).  Fault point "memory.slab.take" (gives FULL).  A failed call changes nothing, `*out` included.
   [[nodiscard]] kvc_status take(SlotId *out, uint64_t bytes, base::Error &error);
-  /// Stale ids are a bug of ours: KVC_CHECK.
+  /// Never fails and never allocates.  Stale ids are a bug of ours: KVC_CHECK.
   void give(SlotId id);
 
   /// nullptr when the slot was given back since.
@@ -41,13 +46,18 @@ class Slab {
   uint64_t capacity_bytes() const;
   /// Bytes of live slots after rounding: what kvc_store_info.memory_used reports.
   uint64_t used_bytes() const;
+  /// Bytes of no live slot, counted where they lie (extents, slabs): used + free = capacity at any time nobody is in a call.
+  uint64_t free_bytes() const;
   uint64_t slot_count() const;
-  /// Largest request that take() would grant now.
+  /// Largest request that take() would grant now; it grants every smaller one too.
   uint64_t largest_free_bytes() const;
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Deleter {
+    void operator()(Impl *impl) const;
+  };
+  std::unique_ptr<Impl, Deleter> impl_;
 };
 
 }  // namespace kvc::memory

@@ -1,0 +1,48 @@
+#include "memory/resource.h"
+
+#include <mimalloc.h>
+
+#include <new>
+
+#include "base/check.h"
+#include "base/fault.h"
+
+namespace kvc::memory {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+void *system_allocate(std::size_t bytes, std::size_t alignment) { return ::operator new(bytes, std::align_val_t(alignment), std::nothrow); }
+void system_free(void *p, std::size_t bytes, std::size_t alignment) { ::operator delete(p, bytes, std::align_val_t(alignment)); }
+#else
+void *system_allocate(std::size_t bytes, std::size_t alignment) { return mi_malloc_aligned(bytes, alignment); }
+void system_free(void *p, std::size_t bytes, std::size_t alignment) { mi_free_size_aligned(p, bytes, alignment); }
+#endif
+
+}  // namespace
+
+/// Never over the limit, not even for a moment: a concurrent small request must not fail because of a large one that is being refused.
+bool Resource::count(uint64_t bytes) {
+  uint64_t used = used_bytes_.load(std::memory_order_relaxed);
+  do {
+    if (used > limit_bytes_ || bytes > limit_bytes_ - used) return false;
+  } while (!used_bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+void *Resource::do_allocate(std::size_t bytes, std::size_t alignment) {
+  if (KVC_FAULT("memory.resource.allocate") || !count(bytes)) throw std::bad_alloc();
+  void *p = system_allocate(bytes, alignment);
+  if (!p) {
+    used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    throw std::bad_alloc();
+  }
+  return p;
+}
+
+void Resource::do_deallocate(void *p, std::size_t bytes, std::size_t alignment) {
+  const uint64_t before = used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  KVC_CHECK(before >= bytes);
+  system_free(p, bytes, alignment);
+}
+
+}  // namespace kvc::memory
