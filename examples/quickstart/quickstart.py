@@ -31,9 +31,9 @@ QUESTION = "{question}<|im_end|>\n<|im_start|>assistant\n"
 FOLLOW_UP = "\n<|im_start|>user\n" + QUESTION
 END_OF_TURN = "<|im_end|>"
 
-QUESTIONS = ("What is the name of the girl?", "Which animal ran close by Alice?", "What was the jar labelled?",
-             "What was printed on the label of the bottle?")
-FOLLOW_UPS = ("What did the White Rabbit take out of its waistcoat-pocket?", "What did Alice find on the glass table?")
+QUESTIONS = ("What is the name of the girl?", "Which animal ran close by Alice?", "What was Alice tired of?",
+             "What did Alice find on the glass table?")
+FOLLOW_UPS = ("What was printed on the label of the bottle?", "Which animal took a watch out of its waistcoat-pocket?")
 
 
 def parse_arguments():
@@ -120,6 +120,9 @@ def main():
         with console.phase("compute the document once, store it"):
             document, layout = store_document(scope, model, contexts[0], prefix, console)
         with console.phase("ask, with kvc and recomputed twice"):
+            console.line("   replayed run: the decode calls that computed the stored rows, made again from an empty context; has to be equal\n"
+                         "   straight run: the whole prompt at once, as without a store; its calls are split elsewhere, which alone moves\n"
+                         "   llama.cpp's logits a little (most where an answer, decoded token by token, is recomputed as part of a prompt)")
             answers = ask_all(model, scope, document, layout, contexts, store, console)
         for context in contexts:
             context.close()

@@ -1,6 +1,7 @@
 """What the quickstart shows: progress while it works, a table and bars in the terminal, a picture."""
 import contextlib
 import sys
+import textwrap
 import time
 
 
@@ -98,7 +99,6 @@ def draw(path, answers, title):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    import textwrap
 
     ground, ink, quiet, kvc_colour, plain_colour = "#eceff1", "#1f2a30", "#6b7a83", "#00796b", "#b0632f"
     style = {"figure.facecolor": ground, "axes.facecolor": ground, "savefig.facecolor": ground, "text.color": ink, "axes.labelcolor": ink,
@@ -128,7 +128,7 @@ def draw(path, answers, title):
                             va="center", fontsize=8.5)
         token_axes.set_yticks([])
         token_axes.set_xlim(0, max(answer.prompt_tokens for answer in answers) * 1.38)
-        token_axes.set_xlabel("prompt tokens; right: generated tokens equal to the replayed run")
+        token_axes.set_xlabel("tokens of the prompt, and the answer against the replayed run")
         for axes in (time_axes, token_axes):
             axes.invert_yaxis()
             axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
