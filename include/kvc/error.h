@@ -91,7 +91,7 @@ typedef struct kvc_error {
   char message[240];    /**< one line, UTF-8, terminated: the value and the rule it broke.  For people: its wording may change */
 } kvc_error;
 
-/** Names a status.  Static and total: never NULL, also for numbers that are no status ("KVC_ERR_UNKNOWN").
+/** Names a status.  Static and total: never NULL, also for numbers that are no status ("KVC_STATUS_UNKNOWN").
  * @param status any number
  * @return the name of the constant, as "KVC_ERR_FULL"; valid for as long as the library is loaded
  * @since 0.1.0 */

@@ -48,7 +48,7 @@ typedef struct kvc_extra {
 } kvc_extra;
 
 /** How a sequence is made.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: a part of the model (layer_*, head_*), precision (but EXACT), tier. */
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: a part of the model (layer_*, head_*), precision, tier. */
 typedef struct kvc_seq_options {
   uint32_t size;                  /**< sizeof(kvc_seq_options), by KVC_INIT */
   uint32_t flags;                 /**< KVC_SEQ_* */

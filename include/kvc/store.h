@@ -20,8 +20,8 @@ extern "C" {
 typedef void (*kvc_log_fn)(uint32_t level, const char *line, void *context);
 
 /** Limits and defaults of a store.  All zero is a good start: a quarter of the machine's memory, nothing else.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: nvme_bytes, device_bytes, directory, tenant and the other members of kvc: stores, precision
- * (but EXACT), resident_summary; of the flags all but KVC_OPEN_ZERO, KVC_OPEN_POPULATE and KVC_OPEN_VERIFY_READS. */
+ * Built: memory_bytes, seq_max, open_bytes_max, timeout_us, lease_ms and the flags KVC_OPEN_ZERO, KVC_OPEN_POPULATE, KVC_OPEN_VERIFY_READS.
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: all other members and flags. */
 typedef struct kvc_store_options {
   uint32_t size;                    /**< sizeof(kvc_store_options), by KVC_INIT */
   uint32_t flags;                   /**< KVC_OPEN_* */
@@ -247,7 +247,7 @@ typedef struct kvc_shape_info {
 KVC_API kvc_status kvc_shape_check(kvc_shape_info *info, const kvc_shape *shape, kvc_error *error);
 
 /** Whose cache.  Every name is part of every key, byte for byte (no case or Unicode folding), tagged and length-prefixed.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: bytes_max, ttl_ms, precision (but EXACT). */
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: bytes_max, ttl_ms, precision. */
 typedef struct kvc_scope_options {
   uint32_t size;                  /**< sizeof(kvc_scope_options), by KVC_INIT */
   uint32_t flags;                 /**< 0 */

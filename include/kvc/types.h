@@ -107,7 +107,8 @@ typedef struct kvc_rows {
   int32_t device;              /**< number of the device, for device memory */
   void *stream;                /**< device memory: work is ordered in this stream; the call returns when it is enqueued, the memory stays
                                     lent until the stream has passed it; no other synchronisation.  NULL: the device's default stream */
-  const float *k_scale,        /**< F8: number = code * scale; one per (layer, head) of the run, layers first; NULL: 1; borrowed */
+  const float *k_scale,        /**< F8: number = code * scale; one per (layer, head) of the run, layers first; NULL: 1; borrowed.
+                                    Not built yet, KVC_ERR_UNSUPPORTED when set: F8 rows are moved as they stand */
       *v_scale;                /**< the same for the values */
 } kvc_rows;
 
@@ -194,7 +195,7 @@ enum {
 
 /** How numbers are held.  Exact is the default: nothing is rounded unless a precision is set.  On a scope it is a floor for all; on a
  * sequence it governs the pages that sequence alone holds and is a wish for shared ones, which are as wide as their widest holder asks.
- * Not built yet: every format but EXACT, and every budget, is KVC_ERR_UNSUPPORTED. */
+ * Not built yet: a precision that is set is KVC_ERR_UNSUPPORTED; pages are exact. */
 typedef struct kvc_precision {
   uint32_t size;                /**< sizeof(kvc_precision), by KVC_INIT */
   uint32_t flags;               /**< KVC_PRECISION_* */
