@@ -1,0 +1,233 @@
+/* The Python side of kvc.i: typemaps by the fixed parameter names of the headers, over the functions of native/.
+ *
+ * A wrapped call takes handles as ints, descriptions as tuples (native/native.h), raises the exception of its status, and returns its
+ * outputs: nothing, one, or a pair.  */
+
+/* ---- What is wrapped.  Structs travel as tuples, so none is wrapped; the calls listed here have no Python form yet. */
+%rename("$ignore", %$isclass) "";
+%rename("$ignore", %$istypedef) "";
+%ignore kvc_store_step;
+%ignore kvc_store_flush;
+%ignore kvc_region_register;
+%ignore kvc_region_release;
+%ignore kvc_scope_clear;
+%ignore kvc_seq_reorder;
+%ignore kvc_seq_compact;
+%ignore kvc_seq_prefetch;
+%ignore kvc_seq_importance;
+%ignore kvc_seq_budget;
+%ignore kvc_seq_hint;
+%ignore kvc_seq_publish;
+%ignore kvc_seq_attach;
+%ignore kvc_seq_withdraw;
+%ignore kvc_seq_save;
+%ignore kvc_seq_restore;
+%ignore kvc_metrics_text;
+%ignore kvc_event_watch;
+%ignore kvc_event_drain;
+%ignore kvc_trace_record;
+
+/* Pure calls keep the GIL; every other one may wait, for a transfer or for another thread's turn in the store (-threads). */
+%nothread kvc_status_name;
+%nothread kvc_version;
+%nothread kvc_features;
+%nothread kvc_shape_check;
+%nothread set_error_factory;
+%nothread array_layout;
+%nothread record_members;
+%nothread stop_logging;
+
+%{
+#include "native.h"
+
+/* By the name of the call: how its objects are used, and whether a success returns the result too (an object costs less than its tuple). */
+#define USE_kvc_object_put OBJECT_PUT
+#define USE_kvc_object_get OBJECT_GET
+#define USE_kvc_object_exists OBJECT_EXISTS
+#define USE_kvc_object_delete OBJECT_DELETE
+#define GIVES_RESULT_kvc_object_put 0
+#define GIVES_RESULT_kvc_object_get 0
+#define GIVES_RESULT_kvc_object_exists 1
+#define GIVES_RESULT_kvc_object_delete 0
+#define GIVES_RESULT_kvc_gather 1
+%}
+
+/* ---- Status and error.  The error is the last parameter, so its argout runs last and sees every output. */
+%typemap(out) kvc_status "$result = NULL;"
+%typemap(in, numinputs=0) kvc_error *error (kvc_error temp) { KVC_INIT(&temp); $1 = &temp; }
+%typemap(argout) kvc_error *error {
+  if (result != KVC_OK && !PyErr_Occurred()) raise_error(result, $1, $result);
+  if (PyErr_Occurred()) {
+    Py_CLEAR($result);
+    SWIG_fail;
+  }
+  if (!$result) Py_INCREF($result = Py_None);
+}
+%typemap(in) kvc_status status { if (!as_i32(&$1, $input, "$1_name")) SWIG_fail; }
+%typemap(out) const char *kvc_status_name { $result = PyUnicode_FromString($1); }
+
+/* ---- Numbers and text */
+%typemap(in) uint32_t { if (!as_u32(&$1, $input, "$1_name")) SWIG_fail; }
+%typemap(in) uint64_t { if (!as_u64(&$1, $input, "$1_name")) SWIG_fail; }
+%typemap(in) int32_t { if (!as_i32(&$1, $input, "$1_name")) SWIG_fail; }
+%typemap(in) size_t { uint64_t wide; if (!as_u64(&wide, $input, "$1_name")) SWIG_fail; $1 = (size_t)wide; }
+%typemap(in) const char *uri {
+  Py_ssize_t size;
+  if (!PyUnicode_Check($input)) { PyErr_SetString(PyExc_TypeError, "$1_name: a str is needed"); SWIG_fail; }
+  $1 = (char *)PyUnicode_AsUTF8AndSize($input, &size);
+  if (!$1) SWIG_fail;
+  if (strlen($1) != (size_t)size) { raise_argument("$1_name: %R holds a NUL character", $input); SWIG_fail; }
+}
+
+/* ---- Handles: ints, as the library's tokens are */
+%define HANDLE(TYPE)
+%typemap(in) TYPE *, const TYPE * {
+  $1 = ($1_ltype)PyLong_AsVoidPtr($input);
+  if (!$1 && PyErr_Occurred()) SWIG_fail;
+}
+%typemap(in, numinputs=0) TYPE **out (TYPE *temp = NULL) "$1 = &temp;"
+%typemap(argout) TYPE **out { if (result == KVC_OK) $result = outputs_append($result, PyLong_FromVoidPtr(*$1)); }
+%enddef
+HANDLE(kvc_store)
+HANDLE(kvc_scope)
+HANDLE(kvc_seq)
+HANDLE(kvc_lease)
+
+/* ---- Outputs */
+%define INFO(TYPE, NAME, RECORD, CONDITION)
+%typemap(in, numinputs=0) TYPE *NAME (TYPE temp) { KVC_INIT(&temp); $1 = &temp; }
+%typemap(argout) TYPE *NAME { if (CONDITION) $result = outputs_append($result, record_tuple($1, &RECORD)); }
+%enddef
+INFO(kvc_store_info, info, store_info_record, result == KVC_OK)
+INFO(kvc_shape_info, info, shape_info_record, result == KVC_OK)
+INFO(kvc_scope_info, info, scope_info_record, result == KVC_OK)
+INFO(kvc_seq_info, info, seq_info_record, result == KVC_OK)
+INFO(kvc_match_info, info, match_info_record, result == KVC_OK)
+INFO(kvc_metrics, metrics, metrics_record, result == KVC_OK)
+/* These two are filled on failure too, and travel in the exception. */
+INFO(kvc_verify_info, info, verify_info_record, 1)
+INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symname)
+
+/* ---- Options: tuples in the order of their record, then what they hold; None is NULL */
+%define OPTIONS(TYPE, RECORD)
+%typemap(in) const TYPE *options (TYPE temp) {
+  if ($input != Py_None) {
+    KVC_INIT(&temp);
+    if (!record_fill(&temp, &RECORD, $input)) SWIG_fail;
+    $1 = &temp;
+  } else {
+    $1 = NULL;
+  }
+}
+%enddef
+OPTIONS(kvc_object_options, object_options_record)
+
+%typemap(in) const kvc_store_options *options (kvc_store_options temp) {
+  KVC_INIT(&temp);
+  if (!record_fill(&temp, &store_options_record, $input)) SWIG_fail;
+  if (!log_open(&temp, PyTuple_GetItem($input, record_length(&store_options_record)))) SWIG_fail;
+  $1 = &temp;
+}
+
+%typemap(in) const kvc_shape *shape (ShapeHold hold = {0}) {
+  if (!shape_open(&hold, $input)) SWIG_fail;
+  $1 = &hold.shape;
+}
+%typemap(freearg) const kvc_shape *shape { shape_close(&hold$argnum); }
+
+%typemap(in) const kvc_scope_options *options (kvc_scope_options temp, ShapeHold hold = {0}) {
+  KVC_INIT(&temp);
+  if (!record_fill(&temp, &scope_options_record, $input)) SWIG_fail;
+  PyObject *shape = PyTuple_GetItem($input, record_length(&scope_options_record));
+  if (!shape) SWIG_fail;
+  if (shape != Py_None) {
+    if (!shape_open(&hold, shape)) SWIG_fail;
+    temp.shape = &hold.shape;
+  }
+  $1 = &temp;
+}
+%typemap(freearg) const kvc_scope_options *options { shape_close(&hold$argnum); }
+
+%typemap(in) const kvc_seq_options *options (kvc_seq_options temp, kvc_extra *listed = NULL) {
+  if ($input != Py_None) {
+    size_t count;
+    KVC_INIT(&temp);
+    if (!record_fill(&temp, &seq_options_record, $input)) SWIG_fail;
+    PyObject *list = PyTuple_GetItem($input, record_length(&seq_options_record));
+    if (!list || !extras_open(&listed, &count, list)) SWIG_fail;
+    temp.extras = listed;
+    temp.extra_count = count;
+    $1 = &temp;
+  } else {
+    $1 = NULL;
+  }
+}
+%typemap(freearg) const kvc_seq_options *options { PyMem_Free(listed$argnum); }
+
+/* The timeout in microseconds; 0: the store's. */
+%typemap(in) const kvc_call *call (kvc_call temp) {
+  uint64_t timeout_us;
+  if (!as_u64(&timeout_us, $input, "timeout_us")) SWIG_fail;
+  KVC_INIT(&temp);
+  temp.timeout_us = timeout_us;
+  $1 = timeout_us ? &temp : NULL;
+}
+
+/* ---- Lists */
+%typemap(in) (const int32_t *tokens, size_t token_count) (Pin pin = {0}) {
+  const void *data;
+  if (!pin_integers(&pin, &data, &$2, $input, 4, "tokens")) SWIG_fail;
+  $1 = (int32_t *)data;
+}
+%typemap(freearg) (const int32_t *tokens, size_t token_count) { pin_release(&pin$argnum); }
+
+%typemap(in) (const kvc_rows *rows, size_t row_count) (RowList list = {0}) {
+  if (!row_list_open(&list, $input, !strcmp("$symname", "kvc_gather"))) SWIG_fail;
+  $1 = list.rows;
+  $2 = list.count;
+}
+%typemap(freearg) (const kvc_rows *rows, size_t row_count) { row_list_close(&list$argnum); }
+
+%typemap(in) (const kvc_extra *extras, size_t extra_count) (kvc_extra *list = NULL) {
+  if (!extras_open(&list, &$2, $input)) SWIG_fail;
+  $1 = list;
+}
+%typemap(freearg) (const kvc_extra *extras, size_t extra_count) { PyMem_Free(list$argnum); }
+
+%typemap(in) (kvc_object *objects, size_t object_count) (ObjectList list = {0}) {
+  if (!object_list_open(&list, $input, USE_$symname)) SWIG_fail;
+  $1 = list.objects;
+  $2 = list.count;
+}
+%typemap(argout) (kvc_object *objects, size_t object_count) {
+  $result = outputs_append($result, object_list_outputs(&list$argnum, result));
+}
+%typemap(freearg) (kvc_object *objects, size_t object_count) { object_list_close(&list$argnum); }
+
+%typemap(in) (kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count) (kvc_object_entry *list = NULL, size_t count = 0) {
+  uint64_t capacity;
+  if (!as_u64(&capacity, $input, "entry_capacity")) SWIG_fail;
+  list = PyMem_Calloc((size_t)capacity, sizeof *list);
+  if (!list) { PyErr_NoMemory(); SWIG_fail; }
+  $1 = list;
+  $2 = (size_t)capacity;
+  $3 = &count;
+}
+%typemap(argout) (kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count) {
+  if (result == KVC_OK) $result = outputs_append($result, entry_list($1, *$3));
+}
+%typemap(freearg) (kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count) { PyMem_Free(list$argnum); }
+
+%typemap(in) (const void *key, size_t key_size) {
+  char *data;
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize($input, &data, &size) < 0) SWIG_fail;
+  $1 = size ? data : NULL;
+  $2 = (size_t)size;
+}
+
+/* ---- What is no call of the library */
+PyObject *set_error_factory(PyObject *factory);
+PyObject *array_layout(PyObject *object);
+PyObject *record_members(void);
+PyObject *stop_logging(void);

@@ -1,0 +1,120 @@
+/* What the generated wrappers of the Python binding call: Python objects to the structs of kvc, and back.
+ *
+ * Descriptions travel as plain tuples whose order is fixed by the tables in records.c, so that one call into the extension moves a whole
+ * struct; SWIG's accessors (a call for each member) would cost more than the library's own work.  Memory is never copied on the way: a Pin
+ * holds the buffer of the Python object, or its DLPack capsule, until the call has returned.
+ *
+ * Everything here is of the limited API of CPython 3.11. */
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <kvc/kvc.h>
+
+/* ---- errors.c: every function that returns int returns 1, or 0 with a Python exception set */
+
+/* Sets the callable (status, message, retry, system_error, outputs) -> exception. */
+PyObject *set_error_factory(PyObject *factory);
+/* Raises what a call of the library reported; `outputs` (may be NULL) is what the call still returned. */
+void raise_error(kvc_status status, const kvc_error *error, PyObject *outputs);
+/* Raises the exception of a status for what is refused here, before the library is called. */
+void raise_status(kvc_status status, const char *format, ...);
+#define raise_argument(...) raise_status(KVC_ERR_ARGUMENT, __VA_ARGS__)
+/* Replaces a BufferError, ValueError or TypeError of the buffer protocol by an argument error that names what was refused. */
+void raise_buffer_error(const char *name);
+
+/* ---- log.c */
+
+/* Sends log lines to a callable (level, line), or nowhere for None.  The callable lives as long as the process: lines may come until
+ * kvc_close has returned, which no reference of Python's can wait for. */
+int log_open(kvc_store_options *options, PyObject *callable);
+/* At the end of the interpreter: no line enters it any more. */
+PyObject *stop_logging(void);
+
+/* ---- integers.c */
+
+int as_u64(uint64_t *out, PyObject *object, const char *name);
+int as_u32(uint32_t *out, PyObject *object, const char *name);
+int as_i32(int32_t *out, PyObject *object, const char *name);
+
+/* ---- memory.c */
+
+typedef struct Pin { /* all zero: nothing is held */
+  Py_buffer view;
+  int has_view;
+  PyObject *capsule; /* of DLPack; its destructor gives the memory back */
+  void *copy;        /* of a list of integers */
+} Pin;
+void pin_release(Pin *pin);
+
+typedef struct Memory {
+  char *data;       /* of the first element */
+  uint64_t bytes;   /* from the first element to the end of the last */
+  uint32_t dtype;   /* KVC_*; 0: the elements are no numbers of kvc's */
+  uint32_t element; /* bytes of one */
+  char code;        /* of the struct module, 'B' for bytes */
+  int dim_count;
+  const int64_t *lengths; /* per dimension */
+  const int64_t *strides; /* per dimension, in stride_unit bytes; NULL: packed */
+  int64_t stride_unit;
+} Memory;
+/* `name` leads every message.  A destination that cannot be written, memory of a device and negative strides are refused. */
+int pin_memory(Pin *pin, Memory *memory, PyObject *object, int is_destination, const char *name);
+int memory_is_packed(const Memory *memory);
+/* A buffer of 4- or 8-byte integers, or a list of them. */
+int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name);
+/* (lengths, strides in bytes, bytes of an element, dtype, struct code) of anything that pin_memory takes. */
+PyObject *array_layout(PyObject *object);
+
+/* ---- records.c: the scalar members of structs */
+
+typedef struct Record Record;
+extern const Record store_options_record, layer_record, shape_record, scope_options_record, seq_options_record, extra_record, rows_record,
+    array_record, object_options_record;
+extern const Record store_info_record, verify_info_record, shape_info_record, scope_info_record, seq_info_record, match_info_record,
+    result_record, metrics_record;
+/* Fills the members from the first items of a tuple. */
+int record_fill(void *target, const Record *record, PyObject *tuple);
+Py_ssize_t record_length(const Record *record);
+PyObject *record_tuple(const void *source, const Record *record);
+/* {struct: (member, ...)}: the order of the tuples, for the tests of the typed layer. */
+PyObject *record_members(void);
+
+/* ---- rows.c: structs that hold lists */
+
+typedef struct RowList {
+  kvc_rows *rows;
+  size_t count;
+  Pin *pins;
+  size_t pin_count;
+} RowList;
+int row_list_open(RowList *list, PyObject *object, int is_destination);
+void row_list_close(RowList *list);
+
+int extras_open(kvc_extra **extras, size_t *count, PyObject *object); /* freed by PyMem_Free */
+typedef struct ShapeHold {
+  kvc_shape shape;
+  kvc_layer *layers;
+} ShapeHold;
+int shape_open(ShapeHold *hold, PyObject *object);
+void shape_close(ShapeHold *hold);
+
+/* ---- objects.c */
+
+typedef enum ObjectUse { OBJECT_PUT, OBJECT_GET, OBJECT_EXISTS, OBJECT_DELETE } ObjectUse;
+typedef struct ObjectList {
+  kvc_object *objects;
+  size_t count;
+  PyObject *items; /* a tuple that holds keys and values */
+  Pin *pins;
+  size_t pin_count;
+  ObjectUse use;
+} ObjectList;
+int object_list_open(ObjectList *list, PyObject *items, ObjectUse use);
+/* After a failure (status, bytes of the value, tier) of every item; else the sizes, None where absent, for get and exists; else None. */
+PyObject *object_list_outputs(const ObjectList *list, kvc_status status);
+void object_list_close(ObjectList *list);
+/* A list of (key, bytes of the value, tier). */
+PyObject *entry_list(const kvc_object_entry *entries, size_t count);
+
+/* ---- wrappers: outputs of one call.  NULL, then the value, then a pair; takes both references. */
+PyObject *outputs_append(PyObject *outputs, PyObject *value);

@@ -1,0 +1,45 @@
+"""What every handle shares: released once, in any order, also by the garbage collector."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from .errors import Forked, Stale
+
+
+class Handle:
+    """An object of the library.  `release` may be called again, after the store's close, and in a forked child: then it does nothing."""
+
+    __slots__ = ("_handle", "_is_open", "__weakref__")
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._is_open = True
+
+    def _end(self) -> None:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            self._end()
+        except (Stale, Forked):
+            pass  # the store went first, or the parent process owns it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        try:
+            self.release()
+        except Exception:
+            pass  # half made, or the interpreter is ending: there is nobody to tell
+
+    def __repr__(self) -> str:
+        return f"<kvc.{type(self).__name__} {self._handle:#x}{'' if self._is_open else ', released'}>"

@@ -1,0 +1,171 @@
+"""Which rows, and where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Sequence, Union
+
+from . import _native
+from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class SupportsDLPack(Protocol):
+    """An array of any library: its memory is used in place when it is the host's."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+if TYPE_CHECKING:
+    Memory = Union[Buffer, SupportsDLPack]
+    Integers = Union[Sequence[int], Buffer, SupportsDLPack]
+
+ELEMENT_BYTES = {_native.KVC_F32: 4, _native.KVC_F16: 2, _native.KVC_BF16: 2, _native.KVC_F8_E4M3: 1, _native.KVC_U8: 1}
+AXES = ("layer", "block", "token", "head", "group", "dim")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """Where the elements of K, or of V, lie in the caller's memory; strides in bytes, 0 is the packed one (kvc/types.h, kvc_array).
+
+    `memory` is anything with the buffer protocol or `__dlpack__`, used in place; `offset` counts bytes from its first element.  Memory that
+    knows its element type (float32, float16, bfloat16, float8_e4m3fn) fixes dtype; for bytes 0 is the shape's dtype; 16-bit integers need it
+    said.
+    """
+
+    memory: Memory
+    offset: int = 0
+    layer_stride: int = 0
+    block_stride: int = 0
+    token_stride: int = 0
+    head_stride: int = 0
+    dim_stride: int = 0
+    dim_group: int = 0
+    dtype: int = 0
+
+    def _packed(self) -> tuple[Any, ...]:
+        return (self.memory, self.offset, self.layer_stride, self.block_stride, self.token_stride, self.head_stride, self.dim_stride,
+                self.dtype, self.dim_group)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Rows:
+    """Layers x heads x tokens, and their arrays (kvc/types.h, kvc_rows).  A count of heads of 0: all; k or v of None: not moved.
+
+    k_dim and v_dim, if not 0, say how many elements of a head the arrays hold; they must be the shape's.
+    """
+
+    layer_begin: int
+    layer_count: int
+    token_begin: int = 0
+    token_count: int = 0
+    slot_begin: int = 0
+    head_begin: int = 0
+    head_count: int = 0
+    block_tokens: int = 0
+    blocks: Integers | None = None
+    token_list: Integers | None = None
+    token_unit: int = 0
+    k: Array | None = None
+    v: Array | None = None
+    k_scale: Memory | None = None
+    v_scale: Memory | None = None
+    k_dim: int = 0
+    v_dim: int = 0
+
+    @classmethod
+    def of(cls, *, k: Memory | None = None, v: Memory | None = None, axes: str = "layer token head dim", v_axes: str | None = None,
+           layer_begin: int = 0, head_begin: int = 0, token_begin: int = 0, token_count: int | None = None, slot_begin: int = 0,
+           blocks: Integers | None = None, token_list: Integers | None = None, token_unit: int = 0, dtype: int = 0,
+           k_scale: Memory | None = None, v_scale: Memory | None = None) -> Rows:
+        """Rows from arrays whose axes are named: strides, dtype and counts come from them, contiguous or not.
+
+        The names are layer, block, token, head, group, dim, in the arrays' order; an axis that is missing has length 1.  With "block" the
+        tokens of a block are the token axis, and `blocks` is the table.  "group" splits the elements of a head (vLLM's K cache).
+        """
+        k_array, k_lengths = _describe("k", k, axes, dtype)
+        v_array, v_lengths = _describe("v", v, v_axes or axes, dtype)
+        lengths = k_lengths or v_lengths
+        if not lengths:
+            raise _refused("k, v: at least one array is needed")
+        for axis in ("layer", "block", "token", "head"):
+            if v_lengths and v_lengths[axis] != lengths[axis] and axis != "block":
+                raise _refused(f"v: the {axis} axis has length {v_lengths[axis]}, k's has {lengths[axis]}")
+        return cls(layer_begin=layer_begin, layer_count=lengths["layer"], head_begin=head_begin, head_count=lengths["head"],
+                   token_begin=token_begin, token_count=_token_count(lengths, token_count, slot_begin, blocks, token_list),
+                   slot_begin=slot_begin, block_tokens=0 if blocks is None else lengths["token"], blocks=blocks, token_list=token_list,
+                   token_unit=token_unit, k=k_array, v=v_array, k_scale=k_scale, v_scale=v_scale,
+                   k_dim=k_lengths["group"] * k_lengths["dim"] if k_lengths else 0,
+                   v_dim=v_lengths["group"] * v_lengths["dim"] if v_lengths else 0)
+
+    def _packed(self) -> tuple[Any, ...]:
+        k, v = self.k, self.v
+        return (self.layer_begin, self.layer_count, self.head_begin, self.head_count, self.token_begin, self.token_count, self.token_unit,
+                self.block_tokens, self.slot_begin, self.token_list, self.blocks, None if k is None else k._packed(),
+                None if v is None else v._packed(), self.k_scale, self.v_scale)
+
+
+def _refused(message: str) -> ArgumentError:
+    return ArgumentError(_native.KVC_ERR_ARGUMENT, message)
+
+
+def _axis_names(name: str, axes: str, dim_count: int) -> list[str]:
+    names = axes.split()
+    for axis in names:
+        if axis not in AXES:
+            raise _refused(f"axes: {axis!r} is none of {', '.join(AXES)}")
+    if len(set(names)) != len(names):
+        raise _refused(f"axes: {axes!r} names an axis twice")
+    if "dim" not in names or "token" not in names:
+        raise _refused(f"axes: {axes!r} lacks token or dim")
+    if len(names) != dim_count:
+        raise _refused(f"{name}: {dim_count} dimensions; axes {axes!r} name {len(names)}")
+    return names
+
+
+def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[Array | None, dict[str, int]]:
+    """The Array of a memory with named axes, and the length of every axis."""
+    if memory is None:
+        return None, {}
+    shape, strides_bytes, element, found, code = _native.array_layout(memory)
+    names = _axis_names(name, axes, len(shape))
+    lengths = dict.fromkeys(AXES, 1) | dict(zip(names, shape))
+    strides = dict.fromkeys(AXES, 0)
+    for axis, length, stride in zip(names, shape, strides_bytes):
+        if length == 0:
+            raise _refused(f"{name}: the {axis} axis has length 0")
+        if length > 1 and stride == 0:
+            raise _refused(f"{name}: the {axis} axis is broadcast (stride 0)")
+        strides[axis] = stride if length > 1 else 0
+    dtype = dtype or found
+    if dtype and element != ELEMENT_BYTES.get(dtype):
+        raise _refused(f"{name}: elements of {element} bytes, code {code!r}, do not fit dtype {dtype}")
+    if not dtype:
+        raise _refused(f"{name}: elements of {element} bytes, code {code!r}, say no number format; give dtype=")
+    dim_group, dim_stride = 0, strides["dim"]
+    if "group" in names:
+        if lengths["dim"] > 1 and strides["dim"] != element:
+            raise _refused(f"{name}: the dims of a group must lie together; their stride is {strides['dim']}")
+        dim_group, dim_stride = lengths["dim"], strides["group"]
+    return Array(memory, layer_stride=strides["layer"], block_stride=strides["block"], token_stride=strides["token"],
+                 head_stride=strides["head"], dim_stride=dim_stride, dim_group=dim_group, dtype=dtype), lengths
+
+
+def _token_count(lengths: dict[str, int], token_count: int | None, slot_begin: int, blocks: Integers | None,
+                 token_list: Integers | None) -> int:
+    if blocks is None and lengths["block"] != 1:
+        raise _refused("blocks: the arrays have a block axis; its table is needed")
+    if token_list is not None:
+        return 0  # the list says it
+    if blocks is not None:
+        if token_count is None:
+            raise _refused("token_count: needed with a block table")
+        return token_count
+    slots = lengths["token"] - slot_begin
+    if token_count is None:
+        token_count = slots
+    if token_count > slots or slot_begin < 0:
+        raise _refused(f"token_count: {token_count} tokens from slot {slot_begin} do not fit the token axis of length {lengths['token']}")
+    return token_count

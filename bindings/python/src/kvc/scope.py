@@ -1,0 +1,152 @@
+"""A scope: the namespace of prefixes and objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Iterable, Iterator, Literal, Mapping, Sequence, Union, overload
+
+from . import _native
+from .errors import Gone, NotFound, RangeError
+from .handle import Handle
+from .info import MatchInfo, ScopeInfo
+from .seq import Extra, Lease, Seq
+
+if TYPE_CHECKING:
+    from .rows import Integers, Memory
+    from .shape import Shape
+    from .store import Store
+
+    Key = Union[bytes, str]
+    Value = Union[Memory, Sequence[Memory]]
+
+LIST_PAGE = 256
+GET_GUESS_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What exists: the bytes of each value, None where absent; how many leading ones are there; the lease that holds them."""
+
+    sizes: list[int | None]
+    done: int
+    lease: Lease | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEntry:
+    key: bytes
+    value_bytes: int
+    tier: int
+
+
+class Scope(Handle):
+    """Made by Store.scope.  Any thread may use it; its sequences outlive it."""
+
+    __slots__ = ("store", "shape")
+
+    def __init__(self, store: Store, handle: int, shape: Shape | None) -> None:
+        super().__init__(handle)
+        self.store = store
+        self.shape = shape
+
+    def _end(self) -> None:
+        _native.kvc_scope_release(self._handle)
+
+    def info(self) -> ScopeInfo:
+        return ScopeInfo(*_native.kvc_scope_get_info(self._handle))
+
+    # ---- sequences
+
+    def sequence(self, *, private: bool = False, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0) -> Seq:
+        """An empty sequence.  A private one is never matched by others and needs no token ids."""
+        flags = _native.KVC_SEQ_PRIVATE if private else 0
+        options = (flags, lease_ms, 0, 0, 0, 0, 0, 0, first_position, b"", tuple(extra._packed() for extra in extras))
+        return Seq(self, _native.kvc_seq_create(self._handle, options))
+
+    @overload
+    def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
+              private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
+              peek: Literal[False] = False) -> tuple[Seq, MatchInfo]: ...
+
+    @overload
+    def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
+              private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
+              peek: Literal[True]) -> tuple[None, MatchInfo]: ...
+
+    def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
+              private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
+              peek: bool = False) -> tuple[Seq | None, MatchInfo]:
+        """The longest stored prefix of `tokens` (int32 buffer or list) as a leased sequence, of length 0 if nothing is stored.
+
+        tokens_max: look no further; a host that needs the logits of the last token says len(tokens) - 1.
+        peek: only the info, no sequence.
+        """
+        flags = (_native.KVC_SEQ_PRIVATE * private | _native.KVC_SEQ_NO_CUT * no_cut | _native.KVC_SEQ_PEEK * peek)
+        options = (flags, lease_ms, 0, 0, 0, 0, prefill_ns_per_token, tokens_max, first_position, b"",
+                   tuple(extra._packed() for extra in extras))
+        handle, info = _native.kvc_match(self._handle, tokens, options, timeout_us)
+        return (Seq(self, handle) if handle else None), MatchInfo(*info)
+
+    # ---- objects
+
+    def put(self, items: Mapping[Key, Value] | Iterable[tuple[Key, Value]], *, group: bool = False, ttl_ms: int = 0,
+            timeout_us: int = 0) -> None:
+        """Stores values, write-once: equal bytes again are fine, others are Exists.  A value is memory or a list of pieces.
+
+        group: all items become visible together or none.
+        """
+        pairs = list(items.items()) if isinstance(items, Mapping) else items if isinstance(items, list) else list(items)
+        options = (_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0) if group or ttl_ms else None
+        _native.kvc_object_put(self._handle, pairs, options, timeout_us)
+
+    def get_into(self, items: Sequence[tuple[Key, Value]], *, leading: bool = False, timeout_us: int = 0) -> list[int]:
+        """Lands each key's value in the caller's memory, and returns the bytes of each.
+
+        NotFound if one is absent, with `done` the leading items that are right; with leading=True a shorter list instead.
+        """
+        try:
+            return _native.kvc_object_get(self._handle, items, LEADING if leading else None, timeout_us)
+        except (NotFound, Gone) as error:
+            if not leading:
+                raise
+            return [size for _, size, _ in error.items[:error.done]]
+
+    def get(self, key: Key, *, timeout_us: int = 0) -> bytes:
+        """A value, as bytes of its own.  get_into copies once less."""
+        room = bytearray(GET_GUESS_BYTES)
+        while True:
+            try:
+                size = _native.kvc_object_get(self._handle, ((key, room),), None, timeout_us)[0]
+                return bytes(memoryview(room)[:size])
+            except RangeError as error:
+                size = error.items[0][1] if error.items else 0
+                if size <= len(room):
+                    raise
+                room = bytearray(size)
+
+    def exists(self, keys: Sequence[Key], *, lease_ms: int | None = None, leading: bool = False, timeout_us: int = 0) -> Found:
+        """Which keys hold a value.  lease_ms (0: the store's) holds what is found; leading: stop at the first that is absent."""
+        flags = (_native.KVC_OBJECT_LEADING if leading else 0) | (0 if lease_ms is None else _native.KVC_OBJECT_LEASE)
+        result, sizes = _native.kvc_object_exists(self._handle, keys, (flags, 0, lease_ms or 0), timeout_us)
+        lease = Lease(self.store, result[-1]) if result[-1] else None
+        return Found(sizes, result[0], lease)
+
+    def delete(self, keys: Sequence[Key], *, timeout_us: int = 0) -> None:
+        """Deletes values; leased ones go when their lease ends.  NotFound if one is absent: the others are deleted."""
+        _native.kvc_object_delete(self._handle, keys, timeout_us)
+
+    def entries(self, *, after: bytes = b"") -> Iterator[ObjectEntry]:
+        """The objects in key order, each a key that was held at the time of its page."""
+        while True:
+            page = _native.kvc_object_list(LIST_PAGE, self._handle, after, 0)
+            for entry in page:
+                yield ObjectEntry(*entry)
+            if len(page) < LIST_PAGE:
+                return
+            after = page[-1][0]
+
+    def keys(self, *, after: bytes = b"") -> Iterator[bytes]:
+        return (entry.key for entry in self.entries(after=after))
+
+
+LEADING = (_native.KVC_OBJECT_LEADING, 0, 0)

@@ -1,0 +1,130 @@
+"""A sequence: an ordered run of tokens and their rows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Sequence
+from weakref import WeakSet
+
+from . import _native
+from .errors import ShapeError
+from .handle import Handle
+from .info import Result, SeqInfo
+
+if TYPE_CHECKING:
+    from .rows import Integers, Rows
+    from .scope import Scope
+    from .store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Identity beside token ids: 1..64 bytes that stand behind a range of positions, such as an image's digest."""
+
+    token_begin: int
+    token_count: int
+    data: bytes
+
+    def _packed(self) -> tuple[int, int, bytes]:
+        return (self.token_begin, self.token_count, bytes(self.data))
+
+
+class Lease(Handle):
+    """A hold on tokens or objects that outlives what it was taken from."""
+
+    __slots__ = ("store",)
+
+    def __init__(self, store: Store, handle: int) -> None:
+        super().__init__(handle)
+        self.store = store
+
+    def _end(self) -> None:
+        _native.kvc_lease_release(self._handle)
+
+    def renew(self, lease_ms: int = 0) -> None:
+        """lease_ms from now; 0: the store's.  Gone: it lapsed, and pages went."""
+        _native.kvc_lease_renew(self._handle, lease_ms)
+
+
+class Seq(Handle):
+    """Made by Scope.match, Scope.sequence and Seq.fork.
+
+    One call at a time: it has a lock of its own, so threads may share it, but they wait for each other; a fork for each thread does not.
+    """
+
+    __slots__ = ("scope", "_lock")
+
+    def __init__(self, scope: Scope, handle: int) -> None:
+        super().__init__(handle)
+        self.scope = scope
+        self._lock = threading.Lock()
+        _living.add(self)
+
+    def _end(self) -> None:
+        with self._lock:
+            _native.kvc_seq_release(self._handle)
+
+    def append(self, tokens: Integers | None, rows: Sequence[Rows] = (), *, timeout_us: int = 0) -> None:
+        """The next token ids, rows, or both; all or nothing.  Ids may run ahead of rows; each run starts where its layers end."""
+        packed = self._pack(rows)
+        with self._lock:
+            _native.kvc_append(self._handle, tokens, packed, timeout_us)
+
+    def gather(self, rows: Sequence[Rows], *, timeout_us: int = 0) -> Result:
+        """Copies rows into the arrays, converted to their dtype and layout.  On an Error, rows below its `done` are right."""
+        packed = self._pack(rows)
+        with self._lock:
+            result = _native.kvc_gather(self._handle, packed, timeout_us)
+        return Result(*result[:-1])
+
+    def identify(self, extras: Sequence[Extra]) -> None:
+        """Adds identity to tokens whose chunk is not sealed yet."""
+        packed = tuple(extra._packed() for extra in extras)
+        with self._lock:
+            _native.kvc_seq_identify(self._handle, packed)
+
+    def fork(self, tokens: int | None = None) -> Seq:
+        """A new sequence with the first `tokens` (None: all); its cost does not depend on the length."""
+        with self._lock:
+            handle = _native.kvc_seq_fork(self._handle, _native.KVC_ALL if tokens is None else tokens)
+        return Seq(self.scope, handle)
+
+    def truncate(self, tokens: int) -> None:
+        """Back to `tokens`, in all layers or not at all."""
+        with self._lock:
+            _native.kvc_seq_truncate(self._handle, tokens)
+
+    def info(self) -> SeqInfo:
+        with self._lock:
+            return SeqInfo(*_native.kvc_seq_get_info(self._handle))
+
+    def lease(self, token_begin: int = 0, token_count: int = _native.KVC_ALL, lease_ms: int = 0, *, timeout_us: int = 0) -> Lease:
+        """A hold on these tokens that outlives the sequence."""
+        with self._lock:
+            handle = _native.kvc_seq_lease(self._handle, token_begin, token_count, lease_ms, timeout_us)
+        return Lease(self.scope.store, handle)
+
+    def _pack(self, rows: Sequence[Rows]) -> list[tuple[Any, ...]]:
+        shape = self.scope.shape
+        for run in rows:
+            if not (run.k_dim or run.v_dim) or shape is None:
+                continue
+            layer = shape.layer(run.layer_begin)
+            for side, dim, width in (("k", run.k_dim, layer.k_dim), ("v", run.v_dim, layer.v_dim)):
+                if dim and dim != width:
+                    raise ShapeError(_native.KVC_ERR_SHAPE, f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
+        return [run._packed() for run in rows]
+
+
+_living: WeakSet[Seq] = WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked child: a lock that another thread held at the fork would never be released, and the call behind it says Forked."""
+    for seq in list(_living):
+        seq._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

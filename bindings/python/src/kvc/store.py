@@ -1,0 +1,75 @@
+"""A store: one cache."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Callable, Self
+
+from . import _native
+from .errors import Corrupt, Forked, Stale
+from .info import Metrics, StoreInfo, VerifyInfo
+from .scope import Scope
+from .shape import Shape
+
+
+class Store:
+    """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it.
+
+    log(level, line) is called on any thread, must not call kvc, and lives as long as the process.
+    """
+
+    __slots__ = ("_handle", "_is_open", "__weakref__")
+
+    def __init__(self, uri: str = "mem:", *, memory_bytes: int = 0, seq_max: int = 0, queue_max: int = 0, view_max: int = 0,
+                 worker_count: int = 0, open_bytes_max: int = 0, timeout_us: int = 0, lease_ms: int = 0, verify_reads: bool = False,
+                 zero: bool = False, populate: bool = False, log: Callable[[int, str], object] | None = None, log_level: int = 0) -> None:
+        flags = (_native.KVC_OPEN_VERIFY_READS * verify_reads | _native.KVC_OPEN_ZERO * zero | _native.KVC_OPEN_POPULATE * populate)
+        self._is_open = False
+        self._handle = _native.kvc_open(uri, (flags, memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us,
+                                              lease_ms, log_level, log))
+        self._is_open = True
+
+    def close(self) -> None:
+        """Ends everything of the store.  Not while other threads are inside its calls.  A second close does nothing."""
+        if not self._is_open:
+            return
+        try:
+            _native.kvc_close(self._handle)
+        except (Stale, Forked):
+            pass
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:
+            pass  # half made, or the interpreter is ending: there is nobody to tell
+
+    def __repr__(self) -> str:
+        return f"<kvc.Store {self._handle:#x}{'' if self._is_open else ', closed'}>"
+
+    def scope(self, *, model: str, revision: str | None = None, tenant: str | None = None, adapter: str | None = None, salt: bytes = b"",
+              shape: Shape | None = None, bytes_max: int = 0, ttl_ms: int = 0) -> Scope:
+        """Whose cache, of which shape (None: objects only).  The same names, salt and shape give an equal scope."""
+        options = (tenant, model, revision, adapter, bytes(salt), bytes_max, ttl_ms, None if shape is None else shape._packed())
+        return Scope(self, _native.kvc_scope_create(self._handle, options), shape)
+
+    def info(self) -> StoreInfo:
+        return StoreInfo(*_native.kvc_store_get_info(self._handle))
+
+    def metrics(self) -> Metrics:
+        return Metrics(*_native.kvc_metrics_read(self._handle))
+
+    def verify(self, *, timeout_us: int = 0) -> VerifyInfo:
+        """Reads and checks everything held.  Corrupt, with `info`: what was bad is dropped."""
+        try:
+            return VerifyInfo(*_native.kvc_store_verify(self._handle, timeout_us))
+        except Corrupt as error:
+            error.info = VerifyInfo(*error.info)
+            raise
