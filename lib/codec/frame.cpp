@@ -78,13 +78,18 @@ kvc_status check_counts(const WireHeader &wire, Error &error) {
     return fail(error, KVC_ERR_CORRUPT, "frame: tokens %u: 1..%u", wire.tokens, tokens_max);
   }
   if (wire.head_count == 0 || wire.head_count > heads_max || wire.head_begin + wire.head_count > heads_max) {
-    return fail(error, KVC_ERR_CORRUPT, "frame: heads %u + %u: at least one, ending at or below %u", wire.head_begin, wire.head_count, heads_max);
+    return fail(error, KVC_ERR_CORRUPT, "frame: heads %u + %u: at least one, ending at or below %u", wire.head_begin, wire.head_count,
+                heads_max);
   }
-  if (wire.k_dim == 0 && wire.v_dim != 0) return fail(error, KVC_ERR_CORRUPT, "frame: v_dim %u with k_dim 0: a state page has neither", wire.v_dim);
-  if (wire.format == 0 || wire.format > formats_max) return fail(error, KVC_ERR_CORRUPT, "frame: format %u: 1..%u", wire.format, formats_max);
-  if (wire.k_dtype == 0 || wire.k_dtype > dtypes_max) return fail(error, KVC_ERR_CORRUPT, "frame: k_dtype %u: 1..%u", wire.k_dtype, dtypes_max);
-  if (wire.v_dtype == 0 || wire.v_dtype > dtypes_max) return fail(error, KVC_ERR_CORRUPT, "frame: v_dtype %u: 1..%u", wire.v_dtype, dtypes_max);
-  return KVC_OK;
+  if (wire.k_dim == 0 && wire.v_dim != 0) {
+    return fail(error, KVC_ERR_CORRUPT, "frame: v_dim %u with k_dim 0: a state page has neither", wire.v_dim);
+  }
+  const auto known = [&](const char *member, uint32_t value, uint32_t max) {
+    return value >= 1 && value <= max ? KVC_OK : fail(error, KVC_ERR_CORRUPT, "frame: %s %u: 1..%u", member, value, max);
+  };
+  KVC_TRY(known("format", wire.format, formats_max));
+  KVC_TRY(known("k_dtype", wire.k_dtype, dtypes_max));
+  return known("v_dtype", wire.v_dtype, dtypes_max);
 }
 
 kvc_status check_sections(const WireHeader &wire, uint64_t bytes_held, Error &error) {
@@ -95,16 +100,18 @@ kvc_status check_sections(const WireHeader &wire, uint64_t bytes_held, Error &er
       if (section.offset_units == 0 && section.sum == 0) continue;
       return fail(error, KVC_ERR_CORRUPT, "frame: section %u is absent: its offset and sum must be 0", i);
     }
-    if (i >= section_kinds) return fail(error, KVC_ERR_CORRUPT, "frame: section %u has %u bytes: unknown, must be absent", i, section.bytes);
+    if (i >= section_kinds) {
+      return fail(error, KVC_ERR_CORRUPT, "frame: section %u has %u bytes: unknown, must be absent", i, section.bytes);
+    }
     const uint64_t offset = uint64_t{section.offset_units} * section_align;
     if (offset < free_from) {
-      return fail(error, KVC_ERR_CORRUPT, "frame: section %u (%s) at %llu: what lies before it ends at %llu", i, section_names[i], wide(offset),
-                  wide(free_from));
+      return fail(error, KVC_ERR_CORRUPT, "frame: section %u (%s) at %llu: what lies before it ends at %llu", i, section_names[i],
+                  wide(offset), wide(free_from));
     }
     free_from = offset + padded(section.bytes);
     if (free_from > bytes_held) {
-      return fail(error, KVC_ERR_CORRUPT, "frame: section %u (%s) ends at %llu: the frame has %llu bytes", i, section_names[i], wide(free_from),
-                  wide(bytes_held));
+      return fail(error, KVC_ERR_CORRUPT, "frame: section %u (%s) ends at %llu: the frame has %llu bytes", i, section_names[i],
+                  wide(free_from), wide(bytes_held));
     }
   }
   return KVC_OK;

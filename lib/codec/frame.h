@@ -35,22 +35,23 @@ struct FrameHeader {
   std::array<Section, section_count> sections{};
 };
 
-/// Writes the 512 bytes, sum included.  The header is one that frame_decode would take: what it would refuse is a bug of the caller, not checked
-/// again here but for offsets, which must be multiples of 64 below 2^38.
+/// Writes the 512 bytes, sum included.  The header is one that frame_decode would take: what it would refuse is a bug of the caller, not
+/// checked again here but for offsets, which must be multiples of 64 below 2^38.
 void frame_encode(uint8_t *out, const FrameHeader &header);
-/// CORRUPT: magic, sum, a bit that version 1 does not know, a section out of order / overlapping / misaligned / over frame_bytes, impossible counts (an
-/// exact page's sections must have the very bytes its heads, tokens, dims and dtypes make).  VERSION: another version.  The message
-/// names member, value and rule.  Never reads past 512 bytes; a forged header cannot make the caller allocate: sections are checked against frame_bytes.
-/// `out` is written on success only.
+/// CORRUPT: magic, sum, a bit that version 1 does not know, a section out of order / overlapping / over frame_bytes, impossible counts
+/// (an exact page's sections must have the very bytes its heads, tokens, dims and dtypes make).  VERSION: another version.  The message
+/// names member, value and rule.  Never reads past 512 bytes; a forged header cannot make the caller allocate: sections are checked against
+/// frame_bytes, which are those the caller has.  `out` is written on success only.
 [[nodiscard]] kvc_status frame_decode(FrameHeader &out, const uint8_t *header, uint64_t frame_bytes, base::Error &error);
 
-/// Lays out an exact page: sets the format, K in section 7, the other part in section 8 or, where v_dim is 0, in section 9 (a latent page's rope
-/// part, a state's second blob; 0 bytes: none), sums as given; all other sections become absent.  Set the dims first.  Both sizes fit a u32.
+/// Lays out an exact page: sets the format, K in section 7, the other part in section 8 or, where v_dim is 0, in section 9 (a latent page's
+/// rope part, a state's second blob; 0 bytes: none), sums as given; all other sections become absent.  Set the dims first.  Both sizes fit
+/// a u32.
 void frame_exact_layout(FrameHeader &header, uint64_t k_bytes, uint64_t v_bytes, uint64_t k_sum, uint64_t v_sum);
 /// Bytes of the frame: end of its last section, rounded to 64.
 uint64_t frame_bytes(const FrameHeader &header);
-/// Checks each present section's sum against the bytes at `frame` (the whole frame, header first; the header itself is not read).  CORRUPT names
-/// layer and section.
+/// Checks each present section's sum against the bytes at `frame` (the whole frame, header first; the header itself is not read).  CORRUPT
+/// names layer and section.
 [[nodiscard]] kvc_status frame_verify(const FrameHeader &header, const uint8_t *frame, base::Error &error);
 
 }  // namespace kvc::codec

@@ -16,7 +16,8 @@ using base::fail;
 static_assert(std::endian::native == std::endian::little, "names are made of little-endian integers as they stand in memory");
 
 // Tags keep the four kinds of name apart: no input of one kind can be an input of another.
-constexpr std::string_view scope_tag = "kvc scope 1", position_tag = "kvc position 1", chunk_tag = "kvc chunk 1", object_tag = "kvc object 1";
+constexpr std::string_view scope_tag = "kvc scope 1", position_tag = "kvc position 1";
+constexpr std::string_view chunk_tag = "kvc chunk 1", object_tag = "kvc object 1";
 
 void update(base::Sha256 &hash, std::string_view bytes) { hash.update(bytes.data(), bytes.size()); }
 void update(base::Sha256 &hash, const Name &name) { hash.update(name.data(), name.size()); }
@@ -51,8 +52,8 @@ kvc_status check_list(const kvc_extra *extras, size_t extra_count, Error &error)
                   wide(extras[i].token_begin), i - 1, wide(before.token_begin));
     }
     if (extras[i].token_begin < before.token_begin + before.token_count) {
-      return fail(error, KVC_ERR_ARGUMENT, "extra %zu: token_begin %llu overlaps extra %zu, which ends at %llu", i, wide(extras[i].token_begin),
-                  i - 1, wide(before.token_begin + before.token_count));
+      return fail(error, KVC_ERR_ARGUMENT, "extra %zu: token_begin %llu overlaps extra %zu, which ends at %llu", i,
+                  wide(extras[i].token_begin), i - 1, wide(before.token_begin + before.token_count));
     }
   }
   return KVC_OK;
@@ -125,8 +126,8 @@ kvc_status Extras::add(const kvc_extra *extras, size_t extra_count, Error &error
     const uint64_t begin = extras[i].token_begin, end = begin + extras[i].token_count;
     while (held != list_.end() && end_of(*held) <= begin) merged.push_back(*held++);
     if (held != list_.end() && held->token_begin < end) {
-      return fail(error, KVC_ERR_ARGUMENT, "extra %zu: tokens %llu..%llu overlap an earlier extra of the sequence, %llu..%llu", i, wide(begin),
-                  wide(end), wide(held->token_begin), wide(end_of(*held)));
+      return fail(error, KVC_ERR_ARGUMENT, "extra %zu: tokens %llu..%llu overlap an earlier extra of the sequence, %llu..%llu", i,
+                  wide(begin), wide(end), wide(held->token_begin), wide(end_of(*held)));
     }
     merged.push_back(owned(extras[i]));
   }
@@ -140,7 +141,8 @@ void Extras::truncate(uint64_t tokens) {
   if (!list_.empty() && end_of(list_.back()) > tokens) list_.back().token_count = tokens - list_.back().token_begin;
 }
 
-Name ChunkNamer::next(const Name &parent, const int32_t *tokens, uint32_t token_count, uint64_t chunk_begin, std::span<const Extra> extras) {
+Name ChunkNamer::next(const Name &parent, const int32_t *tokens, uint32_t token_count, uint64_t chunk_begin,
+                      std::span<const Extra> extras) {
   KVC_CHECK(token_count > 0 && token_count <= chunk_tokens_max && chunk_begin + token_count > chunk_begin);
   // One digest over one contiguous buffer is the fastest way through libcrypto.  It is sized for the worst: an extra on every token.
   constexpr size_t extra_bytes_max = 16 + extra_data_max;

@@ -38,9 +38,9 @@ struct Extra {
 class Extras {
  public:
   explicit Extras(std::pmr::memory_resource *resource) : list_(resource) {}
-  /// Adds a rising list; its entries may fall before, between or after those already held (kvc_seq_identify names an image in front of one that
-  /// was known at the start).  All or nothing.  ARGUMENT, naming index and value: NULL or empty or over 64 bytes, no tokens, a range over
-  /// 2^64 - 1, out of order, overlapping.  Throws std::bad_alloc, having changed nothing.
+  /// Adds a rising list; its entries may fall before, between or after those already held (kvc_seq_identify names an image in front of one
+  /// that was known at the start).  All or nothing.  ARGUMENT, naming index and value: NULL or empty or over 64 bytes, no tokens, a range
+  /// over 2^64 - 1, out of order, overlapping.  Throws std::bad_alloc, having changed nothing.
   [[nodiscard]] kvc_status add(const kvc_extra *extras, size_t extra_count, base::Error &error);
   std::span<const Extra> all() const { return list_; }
   bool empty() const { return list_.empty(); }

@@ -84,7 +84,9 @@ kvc_status check_dims(uint32_t index, const kvc_layer &layer, Error &error) {
   const bool state = layer.kind == KVC_LAYER_STATE;
   const bool v_needed = layer.kind == KVC_LAYER_FULL || layer.kind == KVC_LAYER_WINDOW;
   if (layer.k_dim == 0) return fail(error, KVC_ERR_SHAPE, "run %u: k_dim 0: at least 1", index);
-  if (v_needed && layer.v_dim == 0) return fail(error, KVC_ERR_SHAPE, "run %u: v_dim 0: at least 1 in %s layers", index, kind_name(layer.kind));
+  if (v_needed && layer.v_dim == 0) {
+    return fail(error, KVC_ERR_SHAPE, "run %u: v_dim 0: at least 1 in %s layers", index, kind_name(layer.kind));
+  }
   if (state) return KVC_OK;
   if (layer.k_dim > dim_max) return fail(error, KVC_ERR_SHAPE, "run %u: k_dim %u: at most %u", index, layer.k_dim, dim_max);
   if (layer.v_dim > dim_max) return fail(error, KVC_ERR_SHAPE, "run %u: v_dim %u: at most %u", index, layer.v_dim, dim_max);
@@ -94,8 +96,9 @@ kvc_status check_dims(uint32_t index, const kvc_layer &layer, Error &error) {
 
 /// `filled` is the run with defaults; `layer` says which dtypes were given.
 kvc_status check_dtypes(uint32_t index, const kvc_layer &layer, const LayerRun &filled, uint32_t shape_dtype, Error &error) {
-  if (layer.k_dtype > KVC_U8) return fail(error, KVC_ERR_SHAPE, "run %u: k_dtype %u: 0 (the shape's) or KVC_F32... (1..5)", index, layer.k_dtype);
-  if (layer.v_dtype > KVC_U8) return fail(error, KVC_ERR_SHAPE, "run %u: v_dtype %u: 0 (the shape's) or KVC_F32... (1..5)", index, layer.v_dtype);
+  constexpr const char *known = "0 (the shape's) or KVC_F32, F16, BF16, F8_E4M3, U8 (1..5)";
+  if (layer.k_dtype > KVC_U8) return fail(error, KVC_ERR_SHAPE, "run %u: k_dtype %u: %s", index, layer.k_dtype, known);
+  if (layer.v_dtype > KVC_U8) return fail(error, KVC_ERR_SHAPE, "run %u: v_dtype %u: %s", index, layer.v_dtype, known);
   if (filled.v_row_bytes() == 0 && filled.v_dtype != shape_dtype) {
     return fail(error, KVC_ERR_SHAPE, "run %u: v_dtype %u: 0 or the shape's, as this run has no second part", index, layer.v_dtype);
   }
@@ -131,7 +134,7 @@ kvc_status check_run(uint32_t index, const kvc_layer &layer, Shape &shape, Error
   const LayerRun run = filled_run(layer, shape.layer_count, shape.dtype);
   KVC_TRY(check_dtypes(index, layer, run, shape.dtype, error));
 
-  // No product overflows: dims are u32, heads <= 2^7, rows <= 2^8, elements <= 4 bytes, so a part is below 2^49 before it is limited to 2^32.
+  // No product overflows: dims are u32, heads <= 2^7, rows <= 2^8, elements <= 4 bytes: a part is below 2^49 before it is limited to 2^32.
   const uint64_t rows = uint64_t{run.kv_heads} * run.page_rows(shape.chunk_tokens);
   if (rows * run.k_row_bytes() > part_bytes_max) {
     return fail(error, KVC_ERR_SHAPE, "run %u: k_dim %u makes %llu bytes of K a page: at most %llu", index, run.k_dim,

@@ -8,9 +8,9 @@
 
 namespace kvc::seq {
 
-/// A run of equal layers with every default filled in.  Members a kind does not use are 0 (window of full, latent and state layers, rope_dim
-/// of all but latent ones, v_dim of latent ones); dtypes are never 0: an absent part (latent without a rope part, state without a second
-/// blob) carries the shape's.  A page has two parts: K, and the other one - V, a latent page's rope part, a state's second blob.
+/// A run of equal layers with every default filled in.  Members a kind does not use are 0 (window of full, latent and state layers,
+/// rope_dim of all but latent ones, v_dim of latent ones); dtypes are never 0: an absent part (latent without a rope part, state without a
+/// second blob) carries the shape's.  A page has two parts: K, and the other one - V, a latent page's rope part, a state's second blob.
 struct LayerRun {
   uint32_t layer_begin, layer_count;  // absolute
   uint32_t kind, kv_heads, k_dim, v_dim, rope_dim, window, k_dtype, v_dtype;
@@ -37,9 +37,9 @@ struct Shape {
 constexpr uint32_t layers_max = 65535, kv_heads_max = 128, dim_max = 65535, chunk_tokens_max = 256;
 constexpr uint64_t part_bytes_max = 0xFFFFFFFFu;  // a section's length is a u32
 
-/// Validates and completes (all four layer kinds, every rule of the header; limits: 1..65535 layers in all, kv_heads 1..128 (format.md: head_count <= 128),
-/// dims 1..65535 (state: bytes, limited by the part alone), chunk_tokens 16..256 a multiple of 16, a page's K or other part at most 4 GiB - 1,
-/// from which no byte count can overflow 64 bits; dtype F32, F16, BF16, F8_E4M3; U8 only in state layers).
+/// Validates and completes (all four layer kinds, every rule of the header; limits: 1..65535 layers in all, kv_heads 1..128 (format.md:
+/// head_count <= 128), dims 1..65535 (state: bytes, limited by the part alone), chunk_tokens 16..256 a multiple of 16, each part of a page
+/// at most 4 GiB - 1, from which no byte count can overflow 64 bits; dtype F32, F16, BF16, F8_E4M3; U8 only in state layers).
 /// SHAPE with a message that names the run and the member; `out` is written on success only.
 [[nodiscard]] kvc_status shape_check(Shape &out, const kvc_shape &shape, base::Error &error);
 

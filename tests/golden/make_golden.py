@@ -96,14 +96,16 @@ def shape_numbers(dtype, chunk_tokens, rope, runs):
 SHAPES = {
     "llama-3-8b": (F16, 0, 1, [run(32, FULL, 8, 128, 128)]),
     "llama-3-8b, chunk_tokens said": (F16, 64, 1, [run(32, FULL, 8, 128, 128)]),
-    "llama-3-8b, dtypes said, cut in three": (F16, 64, 1, [run(1, FULL, 8, 128, 128, k_dtype=F16), run(30, FULL, 8, 128, 128, v_dtype=F16),
+    "llama-3-8b, dtypes said, cut in three": (F16, 64, 1, [run(1, FULL, 8, 128, 128, k_dtype=F16),
+                                                          run(30, FULL, 8, 128, 128, v_dtype=F16),
                                                           run(1, FULL, 8, 128, 128, k_dtype=F16, v_dtype=F16)]),
     "llama-3-8b, rope pairs": (F16, 0, 2, [run(32, FULL, 8, 128, 128)]),
     "llama-3-8b, rope unstated": (F16, 0, 0, [run(32, FULL, 8, 128, 128)]),
     "llama-3-8b, bf16": (BF16, 0, 1, [run(32, FULL, 8, 128, 128)]),
     "llama-3-8b, chunks of 16": (F16, 16, 1, [run(32, FULL, 8, 128, 128)]),
     "llama-3-8b, chunks of 256": (F16, 256, 1, [run(32, FULL, 8, 128, 128)]),
-    "k and v apart": (F32, 0, 3, [run(2, FULL, 3, 192, 128, k_dtype=BF16, v_dtype=F8), run(1, FULL, 3, 128, 192, k_dtype=BF16, v_dtype=F8)]),
+    "k and v apart": (F32, 0, 3, [run(2, FULL, 3, 192, 128, k_dtype=BF16, v_dtype=F8),
+                                  run(1, FULL, 3, 128, 192, k_dtype=BF16, v_dtype=F8)]),
     "one element": (F8, 16, 0, [run(1, FULL, 1, 1, 1)]),
     "odd dims": (F16, 0, 1, [run(2, FULL, 5, 7, 40), run(2, FULL, 128, 80, 7)]),
     "gemma-like": (BF16, 0, 1, [run(5, WINDOW, 4, 256, 256, window=1024), run(1, FULL, 4, 256, 256)] * 4),
@@ -182,7 +184,8 @@ def chunk_chain(scope, first_position, chunk_tokens, tokens, extras):
     names = [parent]
     for begin in range(0, len(tokens) - chunk_tokens + 1, chunk_tokens):
         end = begin + chunk_tokens
-        clipped = [(max(b, begin) - begin, min(b + n, end) - max(b, begin), data) for b, n, data in sorted(extras) if b < end and b + n > begin]
+        clipped = [(max(b, begin) - begin, min(b + n, end) - max(b, begin), data)
+                   for b, n, data in sorted(extras) if b < end and b + n > begin]
         part = tokens[begin:end]
         parent = sha(b"kvc chunk 1", parent, u32(len(part)), struct.pack(f"<{len(part)}i", *part), u32(len(clipped)),
                      *(u32(b, n) + u64(len(data)) + data for b, n, data in clipped))
@@ -252,7 +255,8 @@ def pad(data, unit=64):
 def header(fields, sections):
     """sections: kind -> (offset, bytes, sum)."""
     f = fields
-    table = b"".join(struct.pack("<IIQ", offset // 64, size, total) for offset, size, total in (sections.get(i, (0, 0, 0)) for i in range(12)))
+    listed = (sections.get(i, (0, 0, 0)) for i in range(12))
+    table = b"".join(struct.pack("<IIQ", offset // 64, size, total) for offset, size, total in listed)
     body = (b"KVCPAGE1" + struct.pack("<HHI", 1, 512, f["flags"]) + f["chunk"] + f["write_id"] + f["shape_tag"]
             + struct.pack("<II4H4BI", f["layer"], f["tokens"], f["head_begin"], f["head_count"], f["k_dim"], f["v_dim"], f["format"],
                           f["codebook"], f["k_dtype"], f["v_dtype"], f["rotation_seed"])
@@ -262,8 +266,9 @@ def header(fields, sections):
 
 
 def fields_of(label, **over):
-    fields = dict(flags=0, chunk=stream(label + " chunk", 32), write_id=stream(label + " write id", 16), shape_tag=stream(label + " shape", 8),
-                  layer=0, tokens=64, head_begin=0, head_count=1, k_dim=0, v_dim=0, format=EXACT, codebook=0, k_dtype=F16, v_dtype=F16,
+    fields = dict(flags=0, chunk=stream(label + " chunk", 32), write_id=stream(label + " write id", 16),
+                  shape_tag=stream(label + " shape", 8), layer=0, tokens=64, head_begin=0, head_count=1, k_dim=0, v_dim=0,
+                  format=EXACT, codebook=0, k_dtype=F16, v_dtype=F16,
                   rotation_seed=0, mean_mask=bytes(32), widths=bytes(128))
     fields.update(over)
     return fields
@@ -287,7 +292,8 @@ def headers():
 
     eight = dict(head_count=8, k_dim=128, v_dim=128)
     planes = dict(format=PLANES, codebook=1, rotation_seed=0xDEADBEEF, mean_mask=bytes.fromhex("f0" + "ff" * 7) + bytes(24))
-    add(fields_of("planes 4", **eight, **planes, widths=b"\x44" * 8 + bytes(120)), {0: 16448, 1: 4096, 2: 16384, 3: 16384, 4: 16384, 5: 16384})
+    add(fields_of("planes 4", **eight, **planes, widths=b"\x44" * 8 + bytes(120)),
+        {0: 16448, 1: 4096, 2: 16384, 3: 16384, 4: 16384, 5: 16384})
     add(fields_of("planes 2", **eight, **planes, widths=b"\x22" * 8 + bytes(120), flags=1), {0: 16448, 1: 4096, 2: 16384, 3: 16384})
     add(fields_of("planes mixed", **eight, **planes, widths=bytes([0x41, 0x12, 0x34, 0x11] * 2) + bytes(120), layer=79, flags=3),
         {1: 4096, 2: 16384, 3: 10240, 4: 6144, 5: 4096})
@@ -324,7 +330,8 @@ def exact_frames():
         if v_part:
             sections[8 if fields["v_dim"] else 9] = (512 + len(body), len(v_part), xxh3(v_part))
         body += pad(v_part)
-        file.record(field_lines(fields) + [("k_rows", k_rows.hex()), ("v_rows", hexed(v_rows)), ("frame", (header(fields, sections) + body).hex())])
+        frame = header(fields, sections) + body
+        file.record(field_lines(fields) + [("k_rows", k_rows.hex()), ("v_rows", hexed(v_rows)), ("frame", frame.hex())])
 
     def page(label, k_dim, v_dim, other_dim=0, **over):
         fields = fields_of(label, k_dim=k_dim, v_dim=v_dim, **over)

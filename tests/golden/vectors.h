@@ -18,7 +18,9 @@ inline Bytes unhex(std::string_view text) {
   Bytes bytes;
   if (text == "-") return bytes;
   EXPECT_EQ(text.size() % 2, 0u) << text;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<uint8_t>(std::stoul(std::string(text.substr(i, 2)), nullptr, 16)));
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes.push_back(static_cast<uint8_t>(std::stoul(std::string(text.substr(i, 2)), nullptr, 16)));
+  }
   return bytes;
 }
 

@@ -173,7 +173,8 @@ TEST(Names, B07_another_process_language_and_instruction_set_make_the_same_names
   for (const char *cpu : {"OPENSSL_ia32cap=:~0x20000000", "OPENSSL_ia32cap=~0x1000000000000000:~0x20000128"}) {
     const pid_t child = fork();
     if (child == 0) {
-      char filter[] = "--gtest_filter=Names.golden_*:Shape.golden_*", brief[] = "--gtest_brief=1", locale[] = "LC_ALL=tr_TR.UTF-8", seed[] = "PYTHONHASHSEED=1";
+      char filter[] = "--gtest_filter=Names.golden_*:Shape.golden_*", brief[] = "--gtest_brief=1";
+      char locale[] = "LC_ALL=tr_TR.UTF-8", seed[] = "PYTHONHASHSEED=1";
       char *arguments[] = {self, filter, brief, nullptr};
       char *environment[] = {const_cast<char *>(cpu), locale, seed, nullptr};
       execve(self, arguments, environment);
