@@ -27,16 +27,6 @@
 %ignore kvc_event_drain;
 %ignore kvc_trace_record;
 
-/* Pure calls keep the GIL; every other one may wait, for a transfer or for another thread's turn in the store (-threads). */
-%nothread kvc_status_name;
-%nothread kvc_version;
-%nothread kvc_features;
-%nothread kvc_shape_check;
-%nothread set_error_factory;
-%nothread array_layout;
-%nothread record_members;
-%nothread stop_logging;
-
 %{
 #include "native.h"
 
@@ -51,6 +41,19 @@
 #define GIVES_RESULT_kvc_object_delete 0
 #define GIVES_RESULT_kvc_gather 1
 %}
+
+/* ---- The GIL is released around every call that may wait: for a transfer, or for another thread's turn in the store. */
+%exception { PyThreadState *thread = call_begin(); $action call_end(thread); }
+%exception kvc_close { PyThreadState *thread = close_begin(); $action call_end(thread); }
+%noexception kvc_status_name;
+%noexception kvc_version;
+%noexception kvc_features;
+%noexception kvc_shape_check;
+%noexception set_error_factory;
+%noexception array_layout;
+%noexception record_members;
+%noexception stop_logging;
+%noexception calls_after_fork;
 
 /* ---- Status and error.  The error is the last parameter, so its argout runs last and sees every output. */
 %typemap(out) kvc_status "$result = NULL;"
@@ -231,3 +234,4 @@ PyObject *set_error_factory(PyObject *factory);
 PyObject *array_layout(PyObject *object);
 PyObject *record_members(void);
 PyObject *stop_logging(void);
+PyObject *calls_after_fork(void);

@@ -9,11 +9,13 @@ static void log_line(uint32_t level, const char *line, void *callable) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyObject *type, *value, *traceback; /* of the call that this thread may be inside */
   PyErr_Fetch(&type, &value, &traceback);
+  const int collects = PyGC_Disable(); /* a collection could release handles, and a log function must not call kvc */
   PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "replace");
   PyObject *done = text ? PyObject_CallFunction(callable, "IO", (unsigned)level, text) : NULL;
   if (!done) PyErr_WriteUnraisable(callable);
   Py_XDECREF(done);
   Py_XDECREF(text);
+  if (collects) PyGC_Enable();
   PyErr_Restore(type, value, traceback);
   PyGILState_Release(state);
 }

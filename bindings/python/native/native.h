@@ -22,6 +22,16 @@ void raise_status(kvc_status status, const char *format, ...);
 /* Replaces a BufferError, ValueError or TypeError of the buffer protocol by an argument error that names what was refused. */
 void raise_buffer_error(const char *name);
 
+/* ---- calls.c: around every call that may wait */
+
+/* Releases the GIL.  close_begin also waits until no other call is inside the library and keeps new ones out: what a host must see to by
+ * itself in C, a program whose objects end when the garbage collector likes cannot. */
+PyThreadState *call_begin(void);
+PyThreadState *close_begin(void);
+void call_end(PyThreadState *thread);
+/* In the child, where the threads that were inside are no more. */
+PyObject *calls_after_fork(void);
+
 /* ---- log.c */
 
 /* Sends log lines to a callable (level, line), or nowhere for None.  The callable lives as long as the process: lines may come until

@@ -123,6 +123,7 @@ _living: WeakSet[Seq] = WeakSet()
 
 def _renew_locks() -> None:
     """In a forked child: a lock that another thread held at the fork would never be released, and the call behind it says Forked."""
+    _native.calls_after_fork()
     for seq in list(_living):
         seq._lock = threading.Lock()
 

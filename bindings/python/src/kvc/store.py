@@ -30,7 +30,7 @@ class Store:
         self._is_open = True
 
     def close(self) -> None:
-        """Ends everything of the store.  Not while other threads are inside its calls.  A second close does nothing."""
+        """Ends everything of the store, after the calls that other threads are inside.  A second close does nothing."""
         if not self._is_open:
             return
         try:
