@@ -11,7 +11,12 @@ namespace kvc::memory {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-void *system_allocate(std::size_t bytes, std::size_t alignment) { return ::operator new(bytes, std::align_val_t(alignment), std::nothrow); }
+// Past its own limit the sanitizer ends the process, nothrow or not.
+constexpr std::size_t kSanitizerBytesMax = std::size_t{1} << 38;
+
+void *system_allocate(std::size_t bytes, std::size_t alignment) {
+  return bytes > kSanitizerBytesMax ? nullptr : ::operator new(bytes, std::align_val_t(alignment), std::nothrow);
+}
 void system_free(void *p, std::size_t bytes, std::size_t alignment) { ::operator delete(p, bytes, std::align_val_t(alignment)); }
 #else
 void *system_allocate(std::size_t bytes, std::size_t alignment) { return mi_malloc_aligned(bytes, alignment); }

@@ -28,7 +28,7 @@ uint64_t slot_bytes(const Place &place) {
 /// The bookkeeping of an arena of known size.
 struct Books {
   Books(uint64_t arena_bytes, Resource &resource)
-      : slots(std::min<uint64_t>(arena_bytes / 64, UINT32_MAX - 1), 1, resource),
+      : slots(std::min<uint64_t>(arena_bytes / 64 + 1, UINT32_MAX - 1), 1, resource),
         extents(static_cast<uint32_t>(arena_bytes / kUnitBytes), resource),
         small(extents, arena_bytes, resource) {}
 
