@@ -1,0 +1,69 @@
+#include "kvc/object.h"
+
+#include "api/shim.h"
+
+using namespace kvc;
+using namespace kvc::api;
+
+namespace {
+
+/// Around all four batch calls: scope, options, items, result.
+template <typename F>
+kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
+                 const kvc_call *call, uint32_t operation, kvc_error *error, F &&body) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    Output<kvc_result> output(result, "result");
+    KVC_TRY(output.check(e));
+    KVC_TRY(check_call(call, e));
+    ScopeUse use;
+    KVC_TRY(use.enter(scope, e));
+    kvc_object_options o;
+    KVC_TRY(read_options(o, options, "options", e));
+    if (!objects || !object_count) return fail(e, KVC_ERR_ARGUMENT, "objects %s, object_count %zu: nothing to do", objects ? "given" : "NULL", object_count);
+    std::span<kvc_object> items(objects, object_count);
+    const kvc_status status = body(use.store(), output.value(), use.scope(), items, o, e);
+    fill_result(output.value(), status, operation, call, e);
+    output.write();
+    return status;
+  });
+}
+
+}  // namespace
+
+kvc_status kvc_object_put(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
+                          const kvc_call *call, kvc_error *error) {
+  return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_PUT, error,
+               [](Store &s, auto &...args) { return s.object_put(args...); });
+}
+
+kvc_status kvc_object_get(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
+                          const kvc_call *call, kvc_error *error) {
+  return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_GET, error,
+               [](Store &s, auto &...args) { return s.object_get(args...); });
+}
+
+kvc_status kvc_object_exists(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
+                             const kvc_call *call, kvc_error *error) {
+  const bool no_place = !result && options && options->size >= 8 && (options->flags & KVC_OBJECT_LEASE);
+  return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_EXISTS, error, [&](Store &s, auto &...args) -> kvc_status {
+    if (no_place) return fail(std::get<4>(std::tie(args...)), KVC_ERR_ARGUMENT, "result is NULL: with KVC_OBJECT_LEASE the lease comes in it");
+    return s.object_exists(args...);
+  });
+}
+
+kvc_status kvc_object_delete(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_call *call, kvc_error *error) {
+  return batch(result, scope, objects, object_count, nullptr, call, KVC_OP_OBJECT_DELETE, error,
+               [](Store &s, kvc_result &r, store::Scope &sc, std::span<kvc_object> items, kvc_object_options &, Error &e) { return s.object_delete(r, sc, items, e); });
+}
+
+kvc_status kvc_object_list(kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count, const kvc_scope *scope, const void *key,
+                           size_t key_size, const kvc_call *call, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!entries || !entry_count) return fail(e, KVC_ERR_ARGUMENT, "%s is NULL", entries ? "entry_count" : "entries");
+    if (key_size && !key) return fail(e, KVC_ERR_ARGUMENT, "key is NULL but key_size is %zu", key_size);
+    KVC_TRY(check_call(call, e));
+    ScopeUse use;
+    KVC_TRY(use.enter(scope, e));
+    return use.store().object_list(entries, entry_capacity, entry_count, use.scope(), {static_cast<const char *>(key), key_size}, e);
+  });
+}

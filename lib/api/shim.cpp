@@ -1,0 +1,85 @@
+#include "api/shim.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace kvc::api {
+
+void write_error(kvc_error *user, const Error &error, kvc_status status) {
+  if (!user || user->size < sizeof(uint32_t) * 2) return;
+  kvc_error out{};
+  out.size = user->size;
+  out.status = status;
+  out.retry = base::retry_of(status);
+  out.system_error = error.system_error;
+  std::memcpy(out.message, error.message, std::min(sizeof out.message, sizeof error.message));
+  std::memcpy(user, &out, std::min<size_t>(out.size, sizeof out));
+}
+
+kvc_status store_of(Store **out, const kvc_store *handle, Error &error) {
+  void *object;
+  KVC_TRY(base::store_of(&object, token_of(handle), HandleKind::store, error));
+  *out = static_cast<Store *>(object);
+  return KVC_OK;
+}
+
+kvc_status check_call(const kvc_call *call, Error &error) {
+  if (!call) return KVC_OK;
+  kvc_call c;
+  KVC_TRY(read_struct(c, call, call->size, "call", error));
+  constexpr uint32_t known = KVC_CALL_MORE | KVC_CALL_LOCAL | KVC_CALL_HOT | KVC_CALL_DETACH;
+  if (c.flags & ~known) return fail(error, KVC_ERR_TOO_NEW, "call.flags 0x%x: unknown bits", c.flags & ~known);
+  if (c.queue) return fail(error, KVC_ERR_UNSUPPORTED, "call.queue: queued calls are not built yet");
+  if (c.flags & KVC_CALL_MORE) return fail(error, KVC_ERR_ARGUMENT, "call.flags KVC_CALL_MORE without a queue");
+  if (c.flags & KVC_CALL_DETACH) return fail(error, KVC_ERR_ARGUMENT, "call.flags KVC_CALL_DETACH: only a prefetch takes it");
+  return KVC_OK;
+}
+
+void fill_result(kvc_result &result, kvc_status status, uint32_t operation, const kvc_call *call, const Error &error) {
+  result.status = status;
+  result.operation = operation;
+  if (call && call->size >= offsetof(kvc_call, user) + sizeof call->user) result.user = call->user;
+  if (status == KVC_OK) return;
+  result.retry = base::retry_of(status);
+  result.system_error = error.system_error;
+  std::memcpy(result.message, error.message, sizeof result.message - 1);
+}
+
+ScopeUse::~ScopeUse() {
+  if (scope_ && store_->scopes().leave_shared(token_)) store_->scope_unref(scope_);
+}
+
+kvc_status ScopeUse::enter(const kvc_scope *handle, Error &error) {
+  token_ = token_of(handle);
+  void *object;
+  KVC_TRY(base::store_of(&object, token_, HandleKind::scope, error));
+  store_ = static_cast<Store *>(object);
+  if (store_->scopes().enter_shared(&object, token_) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_scope was released before");
+  scope_ = static_cast<store::Scope *>(object);
+  return KVC_OK;
+}
+
+SeqUse::~SeqUse() {
+  if (!seq_) return;
+  store_->touch(*seq_);
+  if (mode_ == Mode::shared) store_->seqs().leave_shared(token_);
+  else store_->seqs().leave_exclusive(token_);
+}
+
+kvc_status SeqUse::enter(const kvc_seq *handle, Mode mode, Error &error) {
+  token_ = token_of(handle);
+  mode_ = mode;
+  void *object;
+  KVC_TRY(base::store_of(&object, token_, HandleKind::seq, error));
+  store_ = static_cast<Store *>(object);
+  base::HandleTable &table = store_->seqs();
+  const kvc_status status = mode == Mode::shared ? table.enter_shared(&object, token_) : table.enter_exclusive(&object, token_);
+  if (status == KVC_ERR_STALE) return fail(error, status, "kvc_seq was released before");
+  if (status != KVC_OK)
+    return fail(error, status, mode == Mode::shared ? "kvc_seq is being written by another thread" : "kvc_seq is in use by another thread: this call must be alone on it");
+  seq_ = static_cast<store::Sequence *>(object);
+  if (table.lapsed(token_)) store_->revive(*seq_, token_);
+  return KVC_OK;
+}
+
+}  // namespace kvc::api

@@ -1,0 +1,134 @@
+#pragma once
+#include <cstring>
+#include <new>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "base/handle.h"
+#include "kvc/kvc.h"
+#include "store/store.h"
+
+/// What every call of the C surface does around the store: structs of any age in and out, handles to objects, one catch-all, the error
+/// struct filled once.
+namespace kvc::api {
+
+using base::Error;
+using base::fail;
+using base::HandleKind;
+using base::Token;
+using store::Store;
+
+/// Copies an input struct of the caller's size; what it does not know is zero, what we do not know must be.
+template <typename T>
+[[nodiscard]] kvc_status read_struct(T &out, const T *in, uint32_t size, const char *name, Error &error) {
+  if (size < sizeof(uint32_t) * 2) return fail(error, KVC_ERR_ARGUMENT, "%s.size %u: KVC_INIT the struct", name, size);
+  out = T{};
+  std::memcpy(static_cast<void *>(&out), in, size < sizeof(T) ? size : sizeof(T));
+  const auto *tail = reinterpret_cast<const unsigned char *>(in);
+  for (uint32_t i = sizeof(T); i < size; i++)
+    if (tail[i]) return fail(error, KVC_ERR_TOO_NEW, "%s: byte %u of %u is set, this library knows %zu", name, i, size, sizeof(T));
+  out.size = sizeof(T);
+  return KVC_OK;
+}
+
+/// Options may be NULL: all defaults.
+template <typename T>
+[[nodiscard]] kvc_status read_options(T &out, const T *in, const char *name, Error &error) {
+  out = T{};
+  return in ? read_struct(out, in, in->size, name, error) : KVC_OK;
+}
+
+/// An output struct: ours is complete, the caller gets at most his size.
+template <typename T>
+class Output {
+ public:
+  Output(T *user, const char *name) : user_(user), name_(name) {}
+  [[nodiscard]] kvc_status check(Error &error) const {
+    if (user_ && user_->size < sizeof(uint32_t) * 2) return fail(error, KVC_ERR_ARGUMENT, "%s.size %u: KVC_INIT the struct", name_, user_->size);
+    return KVC_OK;
+  }
+  T &value() { return value_; }
+  void write() {
+    if (!user_) return;
+    const uint32_t size = user_->size;
+    value_.size = size;
+    std::memcpy(static_cast<void *>(user_), &value_, size < sizeof(T) ? size : sizeof(T));
+  }
+
+ private:
+  T *user_;
+  const char *name_;
+  T value_{};
+};
+
+void write_error(kvc_error *user, const Error &error, kvc_status status);
+
+/// Runs the body of a call: nothing is thrown across the C boundary, and the error is written once.
+template <typename F>
+kvc_status guard(kvc_error *user, F &&body) noexcept {
+  Error error;
+  kvc_status status;
+  try {
+    status = body(error);
+  } catch (const std::bad_alloc &) {
+    status = fail(error, KVC_ERR_NO_MEMORY, "the system refused memory");
+  } catch (const std::exception &e) {
+    status = fail(error, KVC_ERR_INTERNAL, "%s", e.what());
+  } catch (...) {
+    status = fail(error, KVC_ERR_INTERNAL, "an exception of an unknown kind");
+  }
+  if (status != KVC_OK) write_error(user, error, status);
+  return status;
+}
+
+/// A call that is declared and not built yet.
+inline kvc_status unsupported(kvc_error *user, const char *name) noexcept {
+  return guard(user, [&](Error &error) { return fail(error, KVC_ERR_UNSUPPORTED, "%s is not built yet", name); });
+}
+
+template <typename Handle>
+Token token_of(const Handle *handle) {
+  return base::token_unpack(reinterpret_cast<uint64_t>(handle));
+}
+
+[[nodiscard]] kvc_status store_of(Store **out, const kvc_store *handle, Error &error);
+/// kvc_call: only blocking calls are built.
+[[nodiscard]] kvc_status check_call(const kvc_call *call, Error &error);
+
+/// The part of a result that is the same for every operation.
+void fill_result(kvc_result &result, kvc_status status, uint32_t operation, const kvc_call *call, const Error &error);
+
+/// A scope in use by a call.
+class ScopeUse {
+ public:
+  ~ScopeUse();
+  [[nodiscard]] kvc_status enter(const kvc_scope *handle, Error &error);
+  Store &store() { return *store_; }
+  store::Scope &scope() { return *scope_; }
+
+ private:
+  Token token_;
+  Store *store_ = nullptr;
+  store::Scope *scope_ = nullptr;
+};
+
+/// A sequence in use by a call: beside others (const) or alone.  Use slides its lease; one that lapsed is taken up again for what is left.
+class SeqUse {
+ public:
+  enum class Mode { shared, exclusive };
+  ~SeqUse();
+  [[nodiscard]] kvc_status enter(const kvc_seq *handle, Mode mode, Error &error);
+  Store &store() { return *store_; }
+  store::Sequence &seq() { return *seq_; }
+
+ private:
+  Token token_;
+  Mode mode_ = Mode::shared;
+  Store *store_ = nullptr;
+  store::Sequence *seq_ = nullptr;
+};
+
+}  // namespace kvc::api

@@ -1,0 +1,143 @@
+#include "kvc/store.h"
+
+#include "api/shim.h"
+#include "seq/shape.h"
+
+using namespace kvc;
+using namespace kvc::api;
+
+kvc_status kvc_open(kvc_store **out, const char *uri, const kvc_store_options *options, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    *out = nullptr;
+    kvc_store_options o;
+    KVC_TRY(read_options(o, options, "options", e));
+    uint64_t token;
+    KVC_TRY(Store::open(&token, uri, o, {}, e));
+    *out = reinterpret_cast<kvc_store *>(token);
+    return KVC_OK;
+  });
+}
+
+kvc_status kvc_close(kvc_store *store, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!store) return KVC_OK;
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    return s->close(e);
+  });
+}
+
+kvc_status kvc_store_step(uint32_t *, kvc_store *store, uint64_t, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    return fail(e, KVC_ERR_UNSUPPORTED, "kvc_store_step: host-driven stores are not built yet");
+  });
+}
+
+kvc_status kvc_store_flush(kvc_store *store, const kvc_call *call, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    KVC_TRY(check_call(call, e));
+    return fail(e, KVC_ERR_UNSUPPORTED, "kvc_store_flush: a \"mem:\" store has nothing durable");
+  });
+}
+
+kvc_status kvc_store_get_info(kvc_store_info *info, const kvc_store *store, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!info) return fail(e, KVC_ERR_ARGUMENT, "info is NULL");
+    Output<kvc_store_info> out(info, "info");
+    KVC_TRY(out.check(e));
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    s->info(out.value());
+    out.write();
+    return KVC_OK;
+  });
+}
+
+kvc_status kvc_store_verify(kvc_verify_info *info, kvc_store *store, const kvc_call *call, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    Output<kvc_verify_info> out(info, "info");
+    KVC_TRY(out.check(e));
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    KVC_TRY(check_call(call, e));
+    const kvc_status status = s->verify(out.value(), e);
+    out.write();
+    return status;
+  });
+}
+
+kvc_status kvc_region_register(kvc_region **out, kvc_store *, void *, size_t, uint32_t, int32_t, kvc_error *error) {
+  if (out) *out = nullptr;
+  return unsupported(error, "kvc_region_register");
+}
+
+kvc_status kvc_region_release(kvc_region *region, kvc_error *error) { return region ? unsupported(error, "kvc_region_release") : KVC_OK; }
+
+kvc_status kvc_shape_check(kvc_shape_info *info, const kvc_shape *shape, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!shape) return fail(e, KVC_ERR_ARGUMENT, "shape is NULL");
+    Output<kvc_shape_info> out(info, "info");
+    KVC_TRY(out.check(e));
+    kvc_shape s;
+    KVC_TRY(read_struct(s, shape, shape->size, "shape", e));
+    seq::Shape checked;
+    KVC_TRY(seq::shape_check(checked, s, e));
+    out.value().layer_count = checked.layer_count;
+    out.value().token_bytes = checked.token_bytes;
+    out.value().chunk_bytes = checked.chunk_bytes;
+    out.value().state_bytes = checked.state_bytes;
+    std::memcpy(out.value().fingerprint, checked.fingerprint.data(), sizeof out.value().fingerprint);
+    out.write();
+    return KVC_OK;
+  });
+}
+
+kvc_status kvc_scope_create(kvc_scope **out, kvc_store *store, const kvc_scope_options *options, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    *out = nullptr;
+    if (!options) return fail(e, KVC_ERR_ARGUMENT, "options is NULL: a scope names its model");
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    kvc_scope_options o;
+    KVC_TRY(read_options(o, options, "options", e));
+    kvc_shape shape;
+    if (o.shape) {
+      KVC_TRY(read_struct(shape, o.shape, o.shape->size, "shape", e));
+      o.shape = &shape;
+    }
+    uint64_t token;
+    KVC_TRY(s->scope_create(&token, o, e));
+    *out = reinterpret_cast<kvc_scope *>(token);
+    return KVC_OK;
+  });
+}
+
+kvc_status kvc_scope_get_info(kvc_scope_info *info, const kvc_scope *scope, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!info) return fail(e, KVC_ERR_ARGUMENT, "info is NULL");
+    Output<kvc_scope_info> out(info, "info");
+    KVC_TRY(out.check(e));
+    ScopeUse use;
+    KVC_TRY(use.enter(scope, e));
+    use.store().scope_info(out.value(), use.scope());
+    out.write();
+    return KVC_OK;
+  });
+}
+
+kvc_status kvc_scope_clear(kvc_result *, kvc_scope *, const kvc_call *, kvc_error *error) { return unsupported(error, "kvc_scope_clear"); }
+
+kvc_status kvc_scope_release(kvc_scope *scope, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!scope) return KVC_OK;
+    void *object;
+    KVC_TRY(base::store_of(&object, token_of(scope), HandleKind::scope, e));
+    return static_cast<Store *>(object)->scope_release(token_of(scope), e);
+  });
+}

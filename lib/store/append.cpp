@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/fault.h"
+#include "store/memory.h"
+#include "store/page_sums.h"
+#include "store/store.h"
+
+/// Rows coming in: everything that can fail is done first (plan, reserve), then rows are copied and complete chunks sealed.
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+constexpr uint64_t kTokensMax = 1ull << 40;  // positions stay far from overflow in every product
+
+/// Runs that share a layer and its tokens must bring all of its heads, in order, within the call.
+struct HeadCover {
+  const Run *first = nullptr;
+  uint32_t covered = 0;
+
+  kvc_status add(const Run &run, bool *complete, Error &error) {
+    if (first && (run.layer_begin != first->layer_begin || run.layer_count != first->layer_count || run.token_begin != first->token_begin ||
+                  run.token_count != first->token_count))
+      return unfinished(error);
+    if (run.head_begin != covered)
+      return fail(error, KVC_ERR_RANGE, "layer %u: heads start at %u, %u were given: all heads of a layer are appended in one call, in order", run.layer_begin,
+                  run.head_begin, covered);
+    covered += run.head_count;
+    *complete = covered == run.layers->kv_heads;
+    first = *complete ? nullptr : &run;
+    if (*complete) covered = 0;
+    return KVC_OK;
+  }
+  kvc_status unfinished(Error &error) const {
+    if (!first) return KVC_OK;
+    return fail(error, KVC_ERR_RANGE, "layer %u: %u of %u heads were given: all heads of a layer are appended in one call", first->layer_begin, covered,
+                first->layers->kv_heads);
+  }
+};
+
+}  // namespace
+
+/// What a call will have done when it succeeds.
+struct Store::AppendPlan {
+  explicit AppendPlan(std::pmr::memory_resource *scratch) : runs(scratch), filled(scratch) {}
+  std::pmr::vector<Run> runs;
+  std::pmr::vector<uint64_t> filled;
+  uint64_t length = 0;
+  uint64_t chunk_begin = 0, chunk_end = 0;  // that rows go to
+  uint64_t sealed = 0;                      // chunks sealed after the call
+};
+
+kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error) {
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  plan.filled.assign(seq.filled.begin(), seq.filled.end());
+  plan.chunk_begin = UINT64_MAX;
+  HeadCover cover;
+  for (const Run &run : plan.runs) {
+    if (run.token_end() > kTokensMax) return fail(error, KVC_ERR_RANGE, "rows end at token %llu: at most %llu", static_cast<unsigned long long>(run.token_end()), static_cast<unsigned long long>(kTokensMax));
+    if (!seq.is_private && run.token_end() > given)
+      return fail(error, KVC_ERR_RANGE, "rows end at token %llu: ids are known for %llu", static_cast<unsigned long long>(run.token_end()), static_cast<unsigned long long>(given));
+    bool complete;
+    KVC_TRY(cover.add(run, &complete, error));
+    for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
+      if (plan.filled[l] != run.token_begin)
+        return fail(error, KVC_ERR_RANGE, "layer %u: rows start at token %llu, %s %llu are filled", l, static_cast<unsigned long long>(run.token_begin),
+                    run.token_begin > plan.filled[l] ? "a gap:" : "an overlap:", static_cast<unsigned long long>(plan.filled[l]));
+      if (complete) plan.filled[l] = run.token_end();
+    }
+    plan.chunk_begin = std::min(plan.chunk_begin, run.token_begin / chunk_tokens);
+    plan.chunk_end = std::max(plan.chunk_end, (run.token_end() + chunk_tokens - 1) / chunk_tokens);
+  }
+  KVC_TRY(cover.unfinished(error));
+  plan.length = *std::min_element(plan.filled.begin(), plan.filled.end());
+#ifdef KVC_MUTATE_ORDER
+  plan.length = *std::max_element(plan.filled.begin(), plan.filled.end());
+#endif
+  plan.sealed = std::max(seq.sealed, (seq.is_private ? plan.length : std::min(plan.length, given)) / chunk_tokens);
+  return KVC_OK;
+}
+
+bool Store::name_chunk(Sequence &seq, uint64_t chunk) {
+  thread_local seq::ChunkNamer namer;
+  const uint64_t chunk_tokens = seq.chunk_tokens(), index = chunk - seq.sealed;
+  if (seq.is_private || seq.ids.size() < (index + 1) * chunk_tokens) return false;
+  while (seq.names.size() <= index) {
+    const uint64_t i = seq.names.size();
+    const seq::Name parent = i ? seq.names.back() : seq.sealed ? index_->node(seq.tip()).name : seq.root;
+    seq.names.push_back(namer.next(parent, seq.ids.data() + i * chunk_tokens, static_cast<uint32_t>(chunk_tokens), (seq.sealed + i) * chunk_tokens, seq.extras.all()));
+  }
+  return true;
+}
+
+kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) {
+  const ChunkLayout &layout = seq.scope->layout;
+  memory::SlotId slot;
+  KVC_TRY(take_slot(&slot, layout.slot_bytes(), error));
+  OpenChunk *open;
+  try {
+    open = make<OpenChunk>(&resource_);
+  } catch (...) {
+    slab_.give(slot);
+    throw;
+  }
+  open->slot = slot;
+  open->data = slab_.data(slot);
+  open_bytes_.fetch_add(slab_.bytes(slot), std::memory_order_relaxed);
+  for (uint32_t l = 0; l < layout.layer_count(); l++) page_sums(open->data, layout, l)->valid = 0;
+  *out = open;
+  return KVC_OK;
+}
+
+/// Gives an open chunk rows of its own: a copy of what is filled.
+kvc_status Store::materialize(Sequence &seq, uint64_t chunk, Error &error) {
+  OpenChunk *&open = seq.open[chunk - seq.sealed];
+  const ChunkLayout &layout = seq.scope->layout;
+  OpenChunk *own;
+  KVC_TRY(open_slot(&own, seq, error));
+  uint8_t *from = open->data;
+  if (open->held) from = slot_data(index_->node(open->held));
+  const uint64_t begin = chunk * seq.chunk_tokens();
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    const ChunkLayout::Page &page = layout.page(l);
+    const uint64_t rows = std::min(seq.filled[l] > begin ? seq.filled[l] - begin : 0, seq.chunk_tokens());
+    if (rows == 0) continue;
+    for (const bool is_k : {true, false}) {
+      const uint64_t offset = is_k ? page.k_offset : page.v_offset, head_bytes = (is_k ? page.k_bytes : page.v_bytes) / page.layers->kv_heads;
+      for (uint32_t h = 0; h < page.layers->kv_heads; h++)
+        std::memcpy(own->data + offset + h * head_bytes, from + offset + h * head_bytes, head_bytes / seq.chunk_tokens() * rows);
+    }
+    if (rows == seq.chunk_tokens() && !open->held) *page_sums(own->data, layout, l) = *page_sums(from, layout, l);
+  }
+  std::lock_guard lock(mutex_);
+  open_chunk_unref(open);
+  open = own;
+  return KVC_OK;
+}
+
+/// Makes the chunk ready for rows: adopted when it is held under its name already (nothing will be copied), else a slot that is ours alone.
+kvc_status Store::reserve_chunk(Sequence &seq, uint64_t chunk, Error &error) {
+  OpenChunk *&open = seq.open[chunk - seq.sealed];
+  const bool named = name_chunk(seq, chunk);
+  const seq::Name *name = named ? &seq.names[chunk - seq.sealed] : nullptr;
+  if (!open) {
+    if (named) {
+      OpenChunk *adopted = make<OpenChunk>(&resource_);
+      {
+        std::lock_guard lock(mutex_);
+        if ((adopted->held = index_->find(*name))) index_->pin(adopted->held);
+      }
+      if (adopted->held) {
+        open = adopted;
+        return KVC_OK;
+      }
+      destroy(&resource_, adopted);
+    }
+    return open_slot(&open, seq, error);
+  }
+  if (open->held && named && index_->node(open->held).name == *name && index_->held(open->held)) return KVC_OK;
+  if (!open->held && open->users.load(std::memory_order_acquire) == 1) return KVC_OK;
+  return materialize(seq, chunk, error);
+}
+
+kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) {
+  const uint64_t chunk_tokens = seq.chunk_tokens(), slot_bytes = seq.scope->layout.slot_bytes();
+  uint64_t stay_open = 0;
+  for (uint64_t c = std::max(plan.sealed, plan.chunk_begin); c < plan.chunk_end; c++)
+    stay_open += c - seq.sealed >= seq.open.size() || !seq.open[c - seq.sealed];
+  if (open_bytes_.load(std::memory_order_relaxed) + stay_open * slot_bytes > open_bytes_max_)
+    return fail(error, KVC_ERR_FULL, "%llu bytes of rows are not sealed, %llu more are needed: open_bytes_max is %llu",
+                static_cast<unsigned long long>(open_bytes_.load(std::memory_order_relaxed)), static_cast<unsigned long long>(stay_open * slot_bytes),
+                static_cast<unsigned long long>(open_bytes_max_));
+  if (plan.sealed > seq.sealed) {  // a table of its own, long enough that sealing cannot fail
+    if (!seq.table || seq.table->users.load(std::memory_order_acquire) > 1 || seq.table->refs.size() > seq.sealed) {
+      Table *own = make<Table>(&resource_, &resource_);
+      try {
+        own->refs.reserve(plan.sealed);
+      } catch (...) {
+        destroy(&resource_, own);
+        throw;
+      }
+      if (seq.table) own->refs.assign(seq.table->refs.begin(), seq.table->refs.begin() + static_cast<int64_t>(seq.sealed));
+      table_unref(seq.table);
+      seq.table = own;
+    }
+    if (seq.table->refs.capacity() < plan.sealed) seq.table->refs.reserve(std::max<uint64_t>(plan.sealed, seq.table->refs.capacity() * 2));
+  }
+  if (plan.chunk_end > seq.sealed + seq.open.size()) seq.open.resize(plan.chunk_end - seq.sealed);
+  for (uint64_t c = plan.chunk_begin; c < plan.chunk_end; c++) {
+    const bool touched = std::any_of(plan.runs.begin(), plan.runs.end(), [&](const Run &run) { return run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
+    if (touched) KVC_TRY(reserve_chunk(seq, c, error));
+  }
+  return KVC_OK;
+}
+
+void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream) {
+  const ChunkLayout &layout = seq.scope->layout;
+  const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = token / chunk_tokens;
+  OpenChunk *open = seq.open[chunk - seq.sealed];
+  if (open->held) return;  // the chunk is held under this name: those bytes are what a read gives
+  const kernels::Table &kernel = kernels::table();
+  const bool whole = count == chunk_tokens && run.head_count == run.layers->kv_heads;
+  PageSums &sums = *page_sums(open->data, layout, layer);
+  uint64_t *const sum[] = {&sums.k, &sums.v};
+  const Side *const sides[] = {&run.k, &run.v};
+  for (int i = 0; i < 2; i++) {
+    if (!sides[i]->present) continue;
+    kernels::RowsSide rows = sides[i]->rows;
+    rows.data += static_cast<uint64_t>(layer - run.layer_begin) * sides[i]->layer_stride;
+    rows.slot_begin += token - run.token_begin;
+    const kernels::PageSide page = i == 0 ? layout.k_side(open->data, layer) : layout.v_side(open->data, layer);
+    if (whole) *sum[i] = kernel.rows_in_sum(page, rows, run.head_count, stream);
+    else
+      kernel.rows_in(page, rows, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream});
+  }
+  sums.valid = whole;
+  if (!whole && (token + count) % chunk_tokens == 0 && run.head_begin + run.head_count == run.layers->kv_heads) sum_page(open->data, layout, layer);
+}
+
+void Store::copy_run(Sequence &seq, const Run &run) {
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  const uint64_t row_bytes = static_cast<uint64_t>(run.head_count) * (run.k.dim * kernels::dtype_bytes(run.k.rows.dtype) + run.v.dim * kernels::dtype_bytes(run.v.rows.dtype));
+  const bool stream = run.token_count * run.layer_count * row_bytes >= kernels::stream_bytes_min;
+  for (uint32_t layer = run.layer_begin; layer < run.layer_begin + run.layer_count; layer++)
+    for (uint64_t token = run.token_begin; token < run.token_end();) {
+      const uint64_t count = std::min(chunk_tokens - token % chunk_tokens, run.token_end() - token);
+      copy_piece(seq, run, layer, token, count, stream);
+      token += count;
+    }
+  metrics_.append_bytes.fetch_add(run.token_count * run.layer_count * row_bytes, std::memory_order_relaxed);
+}
+
+kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<const kvc_rows> rows, Error &error) {
+  if (ids.empty() && rows.empty()) return fail(error, KVC_ERR_ARGUMENT, "token_count 0 and row_count 0: nothing to append");
+  if (seq.held < seq.sealed)
+    return fail(error, KVC_ERR_GONE, "%llu of %llu tokens are left after a lapse: truncate to that, then append", static_cast<unsigned long long>(seq.held * seq.chunk_tokens()), static_cast<unsigned long long>(seq.length));
+  std::array<std::byte, 2048> stack;
+  std::pmr::monotonic_buffer_resource scratch(stack.data(), stack.size(), &resource_);
+  AppendPlan plan(&scratch);
+  plan.runs.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); i++) KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.scope->shape, Direction::append, seq.filled, &scratch, error));
+  if (ids.size() > kTokensMax - seq.given()) return fail(error, KVC_ERR_RANGE, "token_count %zu: a sequence has at most %llu tokens", ids.size(), static_cast<unsigned long long>(kTokensMax));
+  KVC_TRY(plan_append(plan, seq, seq.given() + ids.size(), error));
+
+  const size_t ids_before = seq.ids.size(), open_before = seq.open.size(), names_before = seq.names.size();
+  const uint32_t seals = static_cast<uint32_t>(plan.sealed - seq.sealed);
+  kvc_status status = KVC_OK;
+  bool reserved = false;
+  try {
+    seq.ids.insert(seq.ids.end(), ids.begin(), ids.end());
+    if (seals) {
+      std::lock_guard lock(mutex_);
+      index_->reserve(seals);
+      reserved = true;
+    }
+    if (!rows.empty()) status = reserve_append(plan, seq, error);
+    if (status == KVC_OK && KVC_FAULT("store.append.reserved")) status = fail(error, KVC_ERR_NO_MEMORY, "injected after the reservation");
+  } catch (const std::bad_alloc &) {
+    status = fail(error, KVC_ERR_NO_MEMORY, "append: the system refused memory");
+  }
+  if (status != KVC_OK) {
+    std::lock_guard lock(mutex_);
+    if (reserved) index_->unreserve(seals);
+    for (size_t i = 0; i < seq.open.size(); i++)  // rows were never copied here
+      if (std::none_of(seq.filled.begin(), seq.filled.end(), [&](uint64_t f) { return f > (seq.sealed + i) * seq.chunk_tokens(); })) {
+        open_chunk_unref(seq.open[i]);
+        seq.open[i] = nullptr;
+      }
+    seq.open.resize(std::min(open_before, seq.open.size()));
+    seq.ids.resize(ids_before < seq.ids.size() ? ids_before : seq.ids.size());
+    seq.names.resize(std::min(names_before, seq.names.size()));
+    return status;
+  }
+  for (const Run &run : plan.runs) copy_run(seq, run);
+  seq.scope->tokens_written.fetch_add(plan.length - seq.length, std::memory_order_relaxed);
+  seq.filled.assign(plan.filled.begin(), plan.filled.end());
+  seq.length = plan.length;
+  if (plan.sealed > seq.sealed) seal(seq, plan.sealed);
+  return KVC_OK;
+}
+
+}  // namespace kvc::store

@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "store/memory.h"
+#include "store/store.h"
+
+/// Fork and truncate: sequences that share what they have in common.
+namespace kvc::store {
+
+using base::fail;
+
+kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, Error &error) {
+  const uint64_t wanted = tokens == KVC_ALL ? from.length : tokens;
+  if (wanted > from.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(from.length));
+  if (from.held < from.sealed && wanted > from.held * from.chunk_tokens())
+    return fail(error, KVC_ERR_GONE, "tokens %llu: %llu are left after a lapse", static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(from.held * from.chunk_tokens()));
+  SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
+  seq->scope = from.scope;
+  seq->is_private = from.is_private;
+  seq->write_id_given = from.write_id_given;
+  std::copy(std::begin(from.write_id), std::end(from.write_id), seq->write_id);
+  seq->lease_ns = from.lease_ns;
+  seq->root = from.root;
+  seq->sealed = from.sealed;
+  seq->held = from.held;
+  seq->ids = from.ids;
+  seq->extras = from.extras;
+  seq->filled = from.filled;
+  seq->length = from.length;
+  seq->names = from.names;
+  seq->open.reserve(from.open.size());
+  if ((seq->table = from.table)) seq->table->users.fetch_add(1, std::memory_order_relaxed);
+  {
+    std::lock_guard lock(mutex_);
+    for (OpenChunk *open : from.open) {
+      if (open) open->users.fetch_add(1, std::memory_order_relaxed);
+      seq->open.push_back(open);
+    }
+    if ((seq->pinned = from.pinned)) index_->pin(seq->pinned);
+  }
+  Sequence &made = *seq;
+  if (tokens != KVC_ALL) {
+    kvc_status status;
+    try {
+      status = truncate(made, wanted, error);
+    } catch (const std::bad_alloc &) {
+      status = fail(error, KVC_ERR_NO_MEMORY, "fork: the system refused memory");
+    }
+    if (status != KVC_OK) {
+      std::lock_guard lock(mutex_);
+      if (made.pinned) index_->unpin(made.pinned, 0, true);
+      drop_open(made, 0);
+      table_unref(made.table);
+      return status;
+    }
+  }
+  return add_sequence(token, std::move(seq), error);
+}
+
+/// The chunk that `tokens` cuts becomes open, its rows those of the sealed chunk until somebody writes.
+kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error) {
+  const Ref ref = seq.table->refs[chunk];
+  OpenChunk *open = nullptr;
+  if (rows) {
+    uint8_t *slot;
+    KVC_TRY(chunk_data(&slot, seq, chunk, error));
+    seq.ids.reserve(rows);
+    seq.open.reserve(1);
+    open = make<OpenChunk>(&resource_);
+    open->held = ref;
+    const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.scope->layout.ids_offset());
+    seq.ids.assign(ids + 1, ids + 1 + std::min<uint64_t>(static_cast<uint32_t>(ids[0]), rows));  // none in a private sequence without ids
+  } else {
+    seq.ids.clear();
+  }
+  std::lock_guard lock(mutex_);
+  drop_open(seq, 0);
+  if (open) {
+    index_->pin(ref);
+    seq.open.push_back(open);
+  }
+  seq.names.clear();
+  seq.sealed = seq.held = chunk;
+  pin_tip(seq);
+  return KVC_OK;
+}
+
+kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
+  if (tokens > seq.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seq.length));
+  const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = tokens / chunk_tokens, rows = tokens % chunk_tokens;
+  if (seq.held < seq.sealed && tokens > seq.held * chunk_tokens)
+    return fail(error, KVC_ERR_GONE, "tokens %llu: %llu are left after a lapse", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seq.held * chunk_tokens));
+  if (tokens < seq.sealed_tokens()) {
+    KVC_TRY(reopen(seq, chunk, rows, error));
+  } else {
+    const uint64_t open = chunk - seq.sealed;
+    std::lock_guard lock(mutex_);
+    drop_open(seq, open + (rows != 0));
+    if (seq.ids.size() > tokens - seq.sealed_tokens()) seq.ids.resize(tokens - seq.sealed_tokens());
+    if (seq.names.size() > open) seq.names.resize(open);
+  }
+  std::fill(seq.filled.begin(), seq.filled.end(), tokens);
+  seq.length = tokens;
+  return KVC_OK;
+}
+
+}  // namespace kvc::store

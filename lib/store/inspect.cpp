@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <vector>
+
+#include "kernels/rows.h"
+#include "store/object.h"
+#include "store/store.h"
+
+/// What a store tells about itself, and the check of everything it holds.
+namespace kvc::store {
+
+using base::fail;
+
+void Store::info(kvc_store_info &info) {
+  info.memory_bytes = slab_.capacity_bytes();
+  info.seq_count = seq_handles_.live_count();
+  info.lease_count = lease_handles_.live_count();
+  std::lock_guard lock(mutex_);
+  reap(clock_.now_ns());
+  info.memory_used = slab_.used_bytes();
+  info.chunk_count = index_->chunk_count();
+  info.object_count = index_->object_count();
+  // A pin holds a node and all above it; what is neither free nor evictable is pinned, open rows included.
+  std::pmr::vector<bool> held(index_->node_count_max(), false, &resource_);
+  uint64_t evictable = 0;
+  for (uint32_t id = 1; id < index_->node_count_max(); id++) {
+    const seq::Node *node = index_->live(id);
+    for (uint32_t up = id; node && node->pins && up && !held[up]; up = index_->live(up)->parent_id) held[up] = true;
+  }
+  for (uint32_t id = 1; id < index_->node_count_max(); id++)
+    if (const seq::Node *node = index_->live(id); node && !held[id]) evictable += slab_.bytes({static_cast<uint32_t>(node->payload), static_cast<uint32_t>(node->payload >> 32)});
+  info.memory_pinned = info.memory_used - evictable;
+}
+
+kvc_status Store::verify_object(const seq::Node &node, Error &error) {
+  const uint8_t *slot = slot_data(node);
+  const uint64_t bytes = reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
+  const auto *sums = reinterpret_cast<const uint64_t *>(slot + object_sums_offset(bytes));
+  for (uint64_t i = 0; i < object_piece_count(bytes); i++) {
+    const bool match = kernels::table().sum(slot + sizeof(ObjectHeader) + i * object_piece_bytes, std::min(object_piece_bytes, bytes - i * object_piece_bytes)) == sums[i];
+#ifndef KVC_MUTATE_CHECKSUM
+    if (!match) {
+      metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+      return fail(error, KVC_ERR_CORRUPT, "an object's piece %llu of 1 MiB does not match its sum", static_cast<unsigned long long>(i));
+    }
+#else
+    (void)match;
+#endif
+  }
+  return KVC_OK;
+}
+
+/// One node, pinned by the caller; drops it when it is bad.
+kvc_status Store::verify_node(Ref ref, kvc_verify_info &info, Error &error) {
+  const seq::Node &node = index_->node(ref);
+  const Scope *scope;
+  {
+    std::lock_guard lock(mutex_);
+    scope = scopes_by_id_[node.scope];  // stays: it has a chunk or object that is pinned
+  }
+  if (node.flags & seq::node_object) {
+    info.pages_read++;
+    info.bytes_read += reinterpret_cast<const ObjectHeader *>(slot_data(node))->value_bytes;
+    const kvc_status status = verify_object(node, error);
+    if (status == KVC_OK) return KVC_OK;
+    std::lock_guard lock(mutex_);
+    if (index_->held(ref)) drop_object(*scopes_by_id_[node.scope], ref);
+    return status;
+  }
+  for (uint32_t l = 0; l < scope->layout.layer_count(); l++) {
+    info.pages_read++;
+    info.bytes_read += scope->layout.page(l).k_bytes + scope->layout.page(l).v_bytes;
+    KVC_TRY(verify_page(*scope, ref, slot_data(node), l, error));
+  }
+  return KVC_OK;
+}
+
+kvc_status Store::verify(kvc_verify_info &info, Error &error) {
+  for (uint32_t id = 1;; id++) {
+    Ref ref;
+    {
+      std::lock_guard lock(mutex_);
+      if (id >= index_->node_count_max()) break;
+      const seq::Node *node = index_->live(id);
+      if (!node || (node->flags & seq::node_dropped)) continue;
+      ref = index_->ref_of(id);
+      index_->pin(ref);
+    }
+    Error bad;
+    if (verify_node(ref, info, bad) != KVC_OK && info.pages_bad++ == 0) std::copy(std::begin(bad.message), std::end(bad.message), info.first_bad);
+    std::lock_guard lock(mutex_);
+    index_->unpin(ref, 0, false);
+  }
+  if (info.pages_bad) return fail(error, KVC_ERR_CORRUPT, "%llu of %llu pages failed their check and were dropped; first: %.120s", static_cast<unsigned long long>(info.pages_bad), static_cast<unsigned long long>(info.pages_read), info.first_bad);
+  return KVC_OK;
+}
+
+void Store::metrics(kvc_metrics &out) const {
+  out.match_calls = metrics_.match_calls;
+  out.match_tokens = metrics_.match_tokens;
+  out.hit_tokens = metrics_.hit_tokens;
+  out.gather_bytes = metrics_.gather_bytes;
+  out.append_bytes = metrics_.append_bytes;
+  out.evicted_chunks = metrics_.evicted_chunks;
+  out.checksum_failures = metrics_.checksum_failures;
+  out.lapsed_leases = metrics_.lapsed_leases;
+  out.hit_bytes_host = metrics_.hit_bytes_host;
+}
+
+}  // namespace kvc::store

@@ -1,0 +1,37 @@
+#include "store/layout.h"
+
+namespace kvc::store {
+namespace {
+constexpr uint64_t align(uint64_t bytes) { return (bytes + codec::section_align - 1) / codec::section_align * codec::section_align; }
+}  // namespace
+
+void ChunkLayout::init(const seq::Shape &shape) {
+  chunk_tokens_ = shape.chunk_tokens;
+  pages_.reserve(shape.layer_count);
+  uint64_t at = 0;
+  for (const seq::LayerRun &run : shape.runs) {
+    const uint64_t rows = static_cast<uint64_t>(run.kv_heads) * shape.chunk_tokens;
+    const uint64_t k_bytes = rows * run.k_dim * kernels::dtype_bytes(static_cast<kernels::Dtype>(run.k_dtype));
+    const uint64_t v_bytes = rows * run.v_dim * kernels::dtype_bytes(static_cast<kernels::Dtype>(run.v_dtype));
+    for (uint32_t i = 0; i < run.layer_count; i++) {
+      pages_.push_back({at, at + align(k_bytes), static_cast<uint32_t>(k_bytes), static_cast<uint32_t>(v_bytes), &run});
+      at += align(k_bytes) + align(v_bytes);
+      payload_bytes_ += k_bytes + v_bytes;
+    }
+  }
+  headers_offset_ = at;
+  ids_offset_ = header_offset(shape.layer_count);
+  slot_bytes_ = ids_offset_ + (static_cast<uint64_t>(shape.chunk_tokens) + 1) * sizeof(int32_t);
+}
+
+kernels::PageSide ChunkLayout::k_side(uint8_t *slot, uint32_t layer) const {
+  const Page &p = pages_[layer];
+  return {slot + p.k_offset, static_cast<kernels::Dtype>(p.layers->k_dtype), p.layers->k_dim, chunk_tokens_};
+}
+
+kernels::PageSide ChunkLayout::v_side(uint8_t *slot, uint32_t layer) const {
+  const Page &p = pages_[layer];
+  return {slot + p.v_offset, static_cast<kernels::Dtype>(p.layers->v_dtype), p.layers->v_dim, chunk_tokens_};
+}
+
+}  // namespace kvc::store

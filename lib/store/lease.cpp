@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "store/memory.h"
+#include "store/store.h"
+
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+uint64_t lease_ns_of(uint64_t lease_ms, uint64_t fallback_ns) { return !lease_ms ? fallback_ns : lease_ms > UINT64_MAX / 1000000u ? KVC_FOREVER : lease_ms * 1000000u; }
+}  // namespace
+
+/// A handle for `lease`, which pins its refs already; takes it over.
+kvc_status Store::add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error) {
+  lease->deadline_ns.store(deadline(lease_ns_of(lease_ms, lease_ns_)), std::memory_order_relaxed);
+  *token = 0;
+  std::lock_guard lock(mutex_);
+  try {
+    *token = lease_handles_.add(lease);
+  } catch (const std::bad_alloc &) {
+  }
+  if (*token) return KVC_OK;
+  for (const Ref ref : lease->refs) index_->unpin(ref, 0, true);
+  destroy(&resource_, lease);
+  return fail(error, KVC_ERR_FULL, "%u leases are held: the limit", lease_handles_.live_count());
+}
+
+kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error) {
+  if (token_begin > seq.length || (token_count != KVC_ALL && token_count > seq.length - token_begin))
+    return fail(error, KVC_ERR_RANGE, "tokens [%llu, +%llu): the sequence has %llu", static_cast<unsigned long long>(token_begin), static_cast<unsigned long long>(token_count), static_cast<unsigned long long>(seq.length));
+  if (token_count == 0) return fail(error, KVC_ERR_ARGUMENT, "token_count 0: nothing to lease");
+  const uint64_t end = token_count == KVC_ALL ? seq.length : token_begin + token_count, chunk_tokens = seq.chunk_tokens();
+  if (seq.held < seq.sealed && end > seq.held * chunk_tokens)
+    return fail(error, KVC_ERR_GONE, "tokens up to %llu: %llu are left after a lapse", static_cast<unsigned long long>(end), static_cast<unsigned long long>(seq.held * chunk_tokens));
+  // Open rows have no name to be found by later: a lease holds the sealed chunks of the range.
+  const uint64_t chunks = std::min((end + chunk_tokens - 1) / chunk_tokens, seq.sealed);
+  Lease *lease = make<Lease>(&resource_, &resource_);
+  try {
+    if (chunks) lease->refs.push_back(seq.table->refs[chunks - 1]);  // holds all before it
+  } catch (...) {
+    destroy(&resource_, lease);
+    throw;
+  }
+  lease->tick = next_tick();
+  if (chunks) {
+    std::lock_guard lock(mutex_);
+    index_->pin(lease->refs.back());
+  }
+  return add_lease(token, lease, lease_ms, error);
+}
+
+kvc_status Store::lease_renew(const base::Token &token, uint64_t lease_ms, Error &error) {
+  std::lock_guard lock(mutex_);
+  void *object;
+  if (lease_handles_.enter_shared(&object, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_lease was released before");
+  Lease &lease = *static_cast<Lease *>(object);
+  lease_handles_.leave_shared(token);  // every call on a lease runs under the lock: it stays
+  if (lease_handles_.lapsed(token)) {
+    for (size_t i = 0; i < lease.refs.size(); i++)
+      if (!index_->held(lease.refs[i])) return fail(error, KVC_ERR_GONE, "the lease lapsed and what it held was evicted");
+    for (const Ref ref : lease.refs) index_->pin(ref);
+    lease_handles_.clear_lapsed(token.index);
+  }
+  lease.deadline_ns.store(deadline(lease_ns_of(lease_ms, lease_ns_)), std::memory_order_relaxed);
+  lease.tick = next_tick();
+  return KVC_OK;
+}
+
+kvc_status Store::lease_release(const base::Token &token, Error &error) {
+  std::unique_lock lock(mutex_);
+  const bool lapsed = lease_handles_.lapsed(token);
+  void *object;
+  if (lease_handles_.retire(&object, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_lease was released before");
+  auto *lease = static_cast<Lease *>(object);
+  if (!lapsed)
+    for (const Ref ref : lease->refs) index_->unpin(ref, lease->tick, true);
+  lock.unlock();
+  destroy(&resource_, lease);
+  return KVC_OK;
+}
+
+}  // namespace kvc::store

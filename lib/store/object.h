@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace kvc::store {
+
+constexpr uint64_t object_key_max = 64, object_piece_bytes = 1u << 20;
+
+/// In front of an object's value in its slot; behind the value stands one sum a piece of 1 MiB.
+struct ObjectHeader {
+  uint64_t value_bytes;
+  uint32_t key_size, reserved;
+  uint8_t key[object_key_max];
+  uint8_t padding[48];  // the value starts on 128
+};
+static_assert(sizeof(ObjectHeader) == 128);
+
+inline std::string_view object_key(const uint8_t *slot) {
+  const auto *header = reinterpret_cast<const ObjectHeader *>(slot);
+  return {reinterpret_cast<const char *>(header->key), header->key_size};
+}
+inline uint64_t object_piece_count(uint64_t value_bytes) { return (value_bytes + object_piece_bytes - 1) / object_piece_bytes; }
+inline uint64_t object_sums_offset(uint64_t value_bytes) { return sizeof(ObjectHeader) + (value_bytes + 7) / 8 * 8; }
+inline uint64_t object_slot_bytes(uint64_t value_bytes) { return object_sums_offset(value_bytes) + object_piece_count(value_bytes) * sizeof(uint64_t); }
+
+}  // namespace kvc::store

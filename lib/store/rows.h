@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <memory_resource>
+#include <span>
+
+#include "base/error.h"
+#include "kernels/rows.h"
+#include "kvc/types.h"
+#include "seq/shape.h"
+
+/// kvc_rows as the store understands it: checked, every default filled in.
+namespace kvc::store {
+
+/// One side (K or V) of a run in the caller's memory.
+struct Side {
+  bool present = false;
+  kernels::RowsSide rows{};  // of the run's first layer, first head
+  uint64_t layer_stride = 0;
+  uint32_t dim = 0;          // elements of a head
+  uint64_t span_begin = 0, span_end = 0;  // addresses that the run touches lie in [begin, end)
+};
+
+struct Run {
+  uint32_t layer_begin = 0, layer_count = 0, head_begin = 0, head_count = 0;
+  uint64_t token_begin = 0, token_count = 0;  // of a list: token_count rows in all
+  const uint64_t *token_list = nullptr;       // gather: entries of token_unit tokens
+  uint32_t token_unit = 1;
+  const seq::LayerRun *layers = nullptr;
+  Side k, v;
+
+  uint64_t token_end() const { return token_begin + token_count; }
+};
+
+enum class Direction { append, gather };
+
+/// Checks `rows` (a complete struct) against the shape: ranges, dtype, every stride, every block that is touched, and for a destination that no
+/// two elements share an address.  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it here.
+/// ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
+[[nodiscard]] kvc_status resolve_run(Run &out, const kvc_rows &rows, const seq::Shape &shape, Direction direction,
+                                     std::span<const uint64_t> filled, std::pmr::memory_resource *scratch, base::Error &error);
+
+/// Destinations of different runs may not share elements either.
+[[nodiscard]] kvc_status check_runs_apart(std::span<const Run> runs, std::pmr::memory_resource *scratch, base::Error &error);
+
+}  // namespace kvc::store

@@ -1,0 +1,125 @@
+#include "store/scope.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "store/memory.h"
+#include "store/store.h"
+
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+kvc_status check_scope_options(const kvc_scope_options &o, Error &error) {
+  if (o.flags) return fail(error, KVC_ERR_TOO_NEW, "scope flags 0x%x: unknown bits", o.flags);
+  if (!o.model || !*o.model) return fail(error, KVC_ERR_ARGUMENT, "model is %s: every scope names its model", o.model ? "empty" : "NULL");
+  if (!o.salt && o.salt_size) return fail(error, KVC_ERR_ARGUMENT, "salt is NULL but salt_size is %llu", static_cast<unsigned long long>(o.salt_size));
+  if (o.bytes_max) return fail(error, KVC_ERR_UNSUPPORTED, "bytes_max: quotas are not built yet");
+  if (o.ttl_ms) return fail(error, KVC_ERR_UNSUPPORTED, "ttl_ms: not built yet");
+  if (o.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
+  return KVC_OK;
+}
+
+std::string_view view(const char *text) { return text ? std::string_view(text) : std::string_view(); }
+
+}  // namespace
+
+/// The scope of this name, made if it is new.  Under the lock.
+kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Shape &&shape, Error &error) {
+  if (const auto found = scopes_by_name_.find(name); found != scopes_by_name_.end()) {
+    *out = found->second;
+    return KVC_OK;
+  }
+  Scope *scope = make<Scope>(&resource_, &resource_);
+  try {
+    scope->name = name;
+    scope->shape = std::move(shape);
+    scope->layout.init(scope->shape);
+    scope->bytes_since_ns = clock_.now_ns();
+    if (scope->layout.slot_bytes() > slab_.capacity_bytes()) {
+      const auto need = static_cast<unsigned long long>(scope->layout.slot_bytes());
+      destroy(&resource_, scope);
+      return fail(error, KVC_ERR_FULL, "a chunk of this shape takes %llu bytes: memory_bytes is %llu", need, static_cast<unsigned long long>(slab_.capacity_bytes()));
+    }
+    while (scope->id < scopes_by_id_.size() && scopes_by_id_[scope->id]) scope->id++;
+    if (scope->id == scopes_by_id_.size()) scopes_by_id_.push_back(nullptr);
+    scopes_by_name_.emplace(name, scope);
+  } catch (...) {
+    destroy(&resource_, scope);
+    throw;
+  }
+  scopes_by_id_[scope->id] = scope;
+  *out = scope;
+  return KVC_OK;
+}
+
+kvc_status Store::scope_create(uint64_t *token, const kvc_scope_options &o, Error &error) {
+  KVC_TRY(check_scope_options(o, error));
+  seq::Shape shape;
+  if (o.shape) {
+    KVC_TRY(seq::shape_check(shape, *o.shape, error));
+    for (const seq::LayerRun &run : shape.runs) {
+      if (run.kind != KVC_LAYER_FULL) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: kind %u is not built yet, full attention is", run.layer_begin, run.kind);
+      const uint64_t side = static_cast<uint64_t>(run.kv_heads) * shape.chunk_tokens * std::max(run.k_dim, run.v_dim);
+      if (side > UINT32_MAX / 4) return fail(error, KVC_ERR_SHAPE, "layer %u: a page side of %llu elements passes 4 GiB", run.layer_begin, static_cast<unsigned long long>(side));
+    }
+  }
+  const seq::ScopeIdentity identity{view(o.tenant), view(o.model), view(o.revision), view(o.adapter), {static_cast<const char *>(o.salt), o.salt_size}};
+  const seq::Name name = seq::scope_name(identity, shape.fingerprint);
+
+  std::lock_guard lock(mutex_);
+  Scope *scope;
+  KVC_TRY(find_or_make_scope(&scope, name, std::move(shape), error));
+  scope->users++;
+  try {
+    *token = scope_handles_.add(scope);
+  } catch (...) {
+    scope->users--;
+    forget_scope(scope);
+    throw;
+  }
+  if (*token) return KVC_OK;
+  scope->users--;
+  forget_scope(scope);
+  return fail(error, KVC_ERR_FULL, "%u scope handles are open: the limit", base::HandleTable::kIndexMax);
+}
+
+void Store::scope_unref(Scope *scope) {
+  std::lock_guard lock(mutex_);
+  scope->users--;
+  forget_scope(scope);
+}
+
+/// An empty scope that nobody uses costs nothing to make again.
+void Store::forget_scope(Scope *scope) {
+  if (!scope->empty()) return;
+  scopes_by_name_.erase(scope->name);
+  scopes_by_id_[scope->id] = nullptr;
+  destroy(&resource_, scope);
+}
+
+kvc_status Store::scope_release(const base::Token &token, Error &error) {
+  void *object;
+  if (scope_handles_.retire(&object, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_scope was released before");
+  if (object) scope_unref(static_cast<Scope *>(object));
+  return KVC_OK;
+}
+
+void Store::scope_info(kvc_scope_info &info, Scope &scope) {
+  std::lock_guard lock(mutex_);
+  scope.settle(clock_.now_ns());
+  info.bytes_host = scope.bytes_host;
+  info.chunk_count = scope.chunk_count;
+  info.object_count = scope.object_count;
+  info.seq_count = scope.seq_count;
+  info.hit_tokens = scope.hit_tokens;
+  info.miss_tokens = scope.miss_tokens;
+  info.tokens_written = scope.tokens_written;
+  info.tokens_read = scope.tokens_read;
+  info.byte_seconds_host = scope.byte_seconds_host;
+  std::memcpy(info.fingerprint, scope.name.data(), sizeof info.fingerprint);
+}
+
+}  // namespace kvc::store

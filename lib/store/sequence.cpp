@@ -1,0 +1,173 @@
+#include "store/sequence.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/fault.h"
+#include "store/memory.h"
+#include "store/store.h"
+
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+constexpr uint32_t kSeqFlagsKnown = KVC_SEQ_PRIVATE | KVC_SEQ_NO_CUT | KVC_SEQ_PEEK;
+
+kvc_status check_seq_options(const kvc_seq_options &o, const Scope &scope, Error &error) {
+  if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape: it holds objects only");
+  if (o.flags & ~kSeqFlagsKnown) return fail(error, KVC_ERR_TOO_NEW, "seq flags 0x%x: unknown bits", o.flags & ~kSeqFlagsKnown);
+  if (o.layer_begin || (o.layer_count && o.layer_count != scope.shape.layer_count))
+    return fail(error, KVC_ERR_UNSUPPORTED, "layers [%u, +%u) of %u: parts of a shape are not built yet", o.layer_begin, o.layer_count, scope.shape.layer_count);
+  if (o.head_begin || o.head_count) return fail(error, KVC_ERR_UNSUPPORTED, "heads [%u, +%u): parts of a shape are not built yet", o.head_begin, o.head_count);
+  if (o.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
+  if (o.tier && o.tier != KVC_TIER_HOST) return fail(error, KVC_ERR_UNSUPPORTED, "tier %u: this build has the host tier only", o.tier);
+  if (o.reserved) return fail(error, KVC_ERR_TOO_NEW, "reserved is %u: it must be 0", o.reserved);
+  if (!o.extras && o.extra_count) return fail(error, KVC_ERR_ARGUMENT, "extras is NULL but extra_count is %llu", static_cast<unsigned long long>(o.extra_count));
+  return KVC_OK;
+}
+
+}  // namespace
+
+kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &o, Error &error) {
+  KVC_TRY(check_seq_options(o, scope, error));
+  SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
+  seq->scope = &scope;
+  seq->is_private = (o.flags & KVC_SEQ_PRIVATE) != 0;
+  seq->lease_ns = !o.lease_ms ? lease_ns_ : o.lease_ms > UINT64_MAX / 1000000u ? KVC_FOREVER : o.lease_ms * 1000000u;
+  std::memcpy(seq->write_id, o.write_id, sizeof seq->write_id);
+  seq->write_id_given = std::any_of(std::begin(o.write_id), std::end(o.write_id), [](uint8_t b) { return b != 0; });
+  seq->root = seq::first_chunk_parent(scope.name, o.first_position);
+  seq->filled.assign(scope.shape.layer_count, 0);
+  if (o.extra_count) KVC_TRY(seq->extras.add(o.extras, o.extra_count, error));
+  *out = std::move(seq);
+  return KVC_OK;
+}
+
+/// Gives the sequence its handle; on failure what it pins is let go.
+kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
+  touch(*seq);
+  *token = 0;
+  std::lock_guard lock(mutex_);
+  try {
+    *token = seq_handles_.add(seq.get());
+  } catch (const std::bad_alloc &) {
+  }
+  if (*token) {
+    seq->scope->users++;
+    seq->scope->seq_count++;
+    (void)seq.release();
+    return KVC_OK;
+  }
+  if (seq->pinned) index_->unpin(seq->pinned, 0, true);
+  for (OpenChunk *open : seq->open) open_chunk_unref(open);
+  table_unref(seq->table);
+  return fail(error, KVC_ERR_FULL, "%u sequences are open: seq_max", seq_handles_.live_count());
+}
+
+kvc_status Store::seq_create(uint64_t *token, Scope &scope, const kvc_seq_options &o, Error &error) {
+  if (o.flags & ~KVC_SEQ_PRIVATE & kSeqFlagsKnown) return fail(error, KVC_ERR_ARGUMENT, "seq flags 0x%x: only a match takes them", o.flags);
+  SequencePtr seq(nullptr, SequenceDelete{&resource_});
+  KVC_TRY(make_sequence(&seq, scope, o, error));
+  return add_sequence(token, std::move(seq), error);
+}
+
+void Store::table_unref(Table *table) {
+  if (table && table->users.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(&resource_, table);
+}
+
+/// Under the lock.
+void Store::open_chunk_unref(OpenChunk *open) {
+  if (!open || open->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (open->held) index_->unpin(open->held, next_tick(), true);
+  if (open->slot.generation) {
+    open_bytes_.fetch_sub(slab_.bytes(open->slot), std::memory_order_relaxed);
+    slab_.give(open->slot);
+  }
+  destroy(&resource_, open);
+}
+
+/// Lets go of the open chunks after the first `keep`.  Under the lock.
+void Store::drop_open(Sequence &seq, uint64_t keep) {
+  for (uint64_t i = keep; i < seq.open.size(); i++) open_chunk_unref(seq.open[i]);
+  seq.open.resize(std::min<uint64_t>(keep, seq.open.size()));
+}
+
+/// Pins the last held chunk of the sequence instead of what it pinned before.  Under the lock.
+void Store::pin_tip(Sequence &seq) {
+  const Ref before = seq.pinned;
+  seq.pinned = seq.held ? seq.table->refs[seq.held - 1] : Ref{};
+  if (seq.pinned) index_->pin(seq.pinned);
+  if (before) index_->unpin(before, seq.used_tick.load(std::memory_order_relaxed), true);
+}
+
+void Store::seq_release(Sequence &seq, const base::Token &token) {
+  std::unique_lock lock(mutex_);
+  if (seq_handles_.lapsed(token) && seq.pinned && index_->held(seq.pinned)) index_->pin(seq.pinned);  // to let go of private chunks below
+  else if (seq_handles_.lapsed(token)) seq.pinned = {};
+  seq_handles_.remove(token);
+  if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed), true);
+  drop_open(seq, 0);
+  table_unref(seq.table);
+  Scope *scope = seq.scope;
+  scope->seq_count--;
+  scope->users--;
+  forget_scope(scope);
+  lock.unlock();
+  SequenceDelete{&resource_}(&seq);
+}
+
+void Store::revive(Sequence &seq, const base::Token &token) {
+  std::lock_guard lock(mutex_);
+  if (!seq_handles_.lapsed(token)) return;
+  // Leaves go first, so what is left is a leading part; a chunk that failed its check ends it too.
+  uint64_t held = 0;
+  while (held < seq.held && index_->held(seq.table->refs[held])) held++;
+  seq.held = held;
+  seq.pinned = held ? seq.table->refs[held - 1] : Ref{};
+  if (seq.pinned) index_->pin(seq.pinned);
+  touch(seq);
+  seq_handles_.clear_lapsed(token.index);
+}
+
+kvc_status Store::identify(Sequence &seq, std::span<const kvc_extra> extras, Error &error) {
+  if (extras.empty()) return fail(error, KVC_ERR_ARGUMENT, "extra_count 0: nothing to identify");
+  // Rows that were taken from a chunk held under the old name cannot get another one.
+  uint64_t fixed = seq.sealed;
+  for (uint64_t i = 0; i < seq.open.size(); i++)
+    if (seq.open[i] && seq.open[i]->held) fixed = seq.sealed + i + 1;
+  for (size_t i = 0; i < extras.size(); i++)
+    if (extras[i].token_begin < fixed * seq.chunk_tokens())
+      return fail(error, KVC_ERR_RANGE, "extras[%zu] begins at token %llu: chunks below token %llu are sealed or held already", i,
+                  static_cast<unsigned long long>(extras[i].token_begin), static_cast<unsigned long long>(fixed * seq.chunk_tokens()));
+  KVC_TRY(seq.extras.add(extras.data(), extras.size(), error));
+  seq.names.clear();
+  return KVC_OK;
+}
+
+void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
+  const ChunkLayout &layout = seq.scope->layout;
+  const uint64_t now = clock_.now_ns(), deadline_ns = seq.deadline_ns.load(std::memory_order_relaxed);
+  info.copies = 1;
+  info.tokens = seq.length;
+  info.tokens_given = seq.given();
+  info.tokens_sealed = seq.sealed_tokens();
+  info.tokens_end = seq.length ? seq.length - 1 : 0;
+  info.tokens_held = seq.held < seq.sealed ? seq.held * seq.chunk_tokens() : seq.length;
+  info.tokens_shareable = seq.is_private ? 0 : seq.length;
+  uint64_t slots = seq.held;
+  for (const OpenChunk *open : seq.open) slots += open != nullptr;
+  info.bytes_host = slots * layout.slot_bytes();
+  info.lease_left_ms = deadline_ns == KVC_FOREVER ? KVC_FOREVER : deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
+  uint64_t numbers = 0, units = 0;
+  for (const seq::LayerRun &run : seq.scope->shape.runs) {
+    numbers += static_cast<uint64_t>(run.layer_count) * run.kv_heads * (run.k_dim + run.v_dim) * seq.chunk_tokens();
+    units += static_cast<uint64_t>(run.layer_count) * run.kv_heads * 2;
+  }
+  info.bits_effective = slots ? static_cast<double>(layout.slot_bytes()) * 8 / static_cast<double>(numbers) : 0;
+  info.width_pages[16] = slots * units;
+}
+
+}  // namespace kvc::store

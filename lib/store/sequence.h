@@ -1,0 +1,67 @@
+#pragma once
+#include <atomic>
+#include <memory>
+#include <memory_resource>
+#include <vector>
+
+#include "memory/slab.h"
+#include "seq/identity.h"
+#include "seq/index.h"
+#include "store/rows.h"
+#include "store/scope.h"
+
+namespace kvc::store {
+
+/// The sealed chunks of a sequence, in order.  Shared by forks; whoever appends to a shared or longer one copies it first.
+struct Table {
+  explicit Table(std::pmr::memory_resource *resource) : refs(resource) {}
+  std::atomic<uint32_t> users{1};
+  std::pmr::vector<seq::Ref> refs;
+};
+
+/// The rows of a chunk that is not sealed.  They lie in a slot of their own, or, when nothing had to be copied, in a chunk that is held:
+/// one that has this chunk's name already, or the one that a truncate cut short.  Shared by forks, copied by the first that writes.
+struct OpenChunk {
+  std::atomic<uint32_t> users{1};
+  memory::SlotId slot;      // generation 0: the rows are those of `held`
+  uint8_t *data = nullptr;  // of the slot
+  seq::Ref held;            // pinned
+};
+
+struct Sequence {
+  explicit Sequence(std::pmr::memory_resource *resource) : ids(resource), extras(resource), filled(resource), names(resource), open(resource) {}
+
+  Scope *scope = nullptr;
+  bool is_private = false, write_id_given = false;
+  uint8_t write_id[16] = {};
+  uint64_t lease_ns = 0;
+  seq::Name root{};  // what the first chunk's name chains on
+
+  Table *table = nullptr;  // at least `sealed` entries; null while there are none
+  uint64_t sealed = 0;     // chunks
+  uint64_t held = 0;       // leading chunks still held: less than sealed only after a lapse
+  seq::Ref pinned;         // the last of them; under the store's lock
+  std::pmr::vector<int32_t> ids;  // of the tokens after the sealed ones
+  seq::Extras extras;
+  std::pmr::vector<uint64_t> filled;  // by layer
+  uint64_t length = 0;                // the least of them
+  std::pmr::vector<seq::Name> names;  // of chunks sealed + i, as far as their ids are known and they were asked for
+  std::pmr::vector<OpenChunk *> open;  // chunk sealed + i; null: no row yet
+
+  mutable std::atomic<uint64_t> used_tick{0}, deadline_ns{0};
+
+  uint64_t chunk_tokens() const { return scope->layout.chunk_tokens(); }
+  uint64_t sealed_tokens() const { return sealed * chunk_tokens(); }
+  uint64_t given() const { return sealed_tokens() + ids.size(); }
+  seq::Ref tip() const { return sealed ? table->refs[sealed - 1] : seq::Ref{}; }
+};
+
+struct SequenceDelete {
+  std::pmr::memory_resource *resource;
+  void operator()(Sequence *seq) const {
+    std::destroy_at(seq);
+    resource->deallocate(seq, sizeof(Sequence), alignof(Sequence));
+  }
+};
+
+}  // namespace kvc::store

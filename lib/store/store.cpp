@@ -1,0 +1,183 @@
+#include "store/store.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/fault.h"
+#include "store/memory.h"
+#include "store/object.h"
+
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+constexpr uint64_t kSeqMax = 4096, kLeaseMs = 10000, kTimeoutUs = 30000000;
+constexpr uint32_t kOpenFlagsKnown = 511, kOpenFlagsBuilt = KVC_OPEN_ZERO | KVC_OPEN_POPULATE | KVC_OPEN_VERIFY_READS;
+
+/// What this build cannot do is refused by name, never ignored.
+kvc_status check_options(const char *uri, const kvc_store_options &o, Error &error) {
+  if (!uri) return fail(error, KVC_ERR_ARGUMENT, "uri is NULL: \"mem:\", \"file:DIR\" or \"kvc://host:port\" is needed");
+  const std::string_view name(uri);
+  if (name.starts_with("file:") || name.starts_with("kvc://")) return fail(error, KVC_ERR_UNSUPPORTED, "uri \"%.100s\": this build has \"mem:\" only", uri);
+  if (name != "mem:") return fail(error, KVC_ERR_ARGUMENT, "uri \"%.100s\": neither \"mem:\" nor \"file:DIR\" nor \"kvc://host:port\"", uri);
+  if (o.flags & ~kOpenFlagsKnown) return fail(error, KVC_ERR_TOO_NEW, "flags 0x%x: unknown bits", o.flags & ~kOpenFlagsKnown);
+  if (o.flags & ~kOpenFlagsBuilt) return fail(error, KVC_ERR_UNSUPPORTED, "flags 0x%x: not built yet", o.flags & ~kOpenFlagsBuilt);
+  const struct {
+    const char *name;
+    bool set;
+  } later[] = {{"nvme_bytes", o.nvme_bytes != 0}, {"device_bytes", o.device_bytes != 0}, {"queue_max", o.queue_max != 0}, {"view_max", o.view_max != 0},
+               {"worker_count", o.worker_count != 0}, {"connect_timeout_us", o.connect_timeout_us != 0}, {"directory", o.directory != nullptr},
+               {"tenant", o.tenant != nullptr}, {"key_file", o.key_file != nullptr}, {"certificate_file", o.certificate_file != nullptr},
+               {"authority_file", o.authority_file != nullptr}, {"providers", o.providers != nullptr}, {"copies", o.copies != 0},
+               {"copies_acked", o.copies_acked != 0}, {"log", o.log != nullptr}, {"log_level", o.log_level != 0},
+               {"resident_summary", o.resident_summary != 0}};
+  for (const auto &option : later)
+    if (option.set) return fail(error, KVC_ERR_UNSUPPORTED, "%s: not built yet for \"mem:\"", option.name);
+  if (o.seq_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "seq_max %u: at most %u", o.seq_max, base::HandleTable::kIndexMax);
+  return KVC_OK;
+}
+
+}  // namespace
+
+Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint32_t generation)
+    : resource_(seams.metadata_bytes_max), clock_(seams.clock ? *seams.clock : base::system_clock()), slot_(slot), seq_max_(o.seq_max ? o.seq_max : kSeqMax),
+      scope_handles_(base::HandleKind::scope, slot, base::HandleTable::kIndexMax, generation, &resource_),
+      seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
+      lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_), store_generation_(generation),
+      scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
+
+Store::~Store() = default;
+
+kvc_status Store::init(const kvc_store_options &o, const Seams &seams, Error &error) {
+  const uint64_t bytes = o.memory_bytes ? o.memory_bytes : memory::default_memory_bytes();
+  KVC_TRY(slab_.open({bytes, (o.flags & KVC_OPEN_POPULATE) != 0}, (o.flags & KVC_OPEN_ZERO) != 0, resource_, error));
+  lease_ns_ = (o.lease_ms ? o.lease_ms : kLeaseMs);
+  lease_ns_ = lease_ns_ == KVC_FOREVER || lease_ns_ > UINT64_MAX / 1000000u ? KVC_FOREVER : lease_ns_ * 1000000u;
+  open_bytes_max_ = o.open_bytes_max ? o.open_bytes_max : slab_.capacity_bytes() / 4;
+  timeout_us_ = o.timeout_us ? o.timeout_us : kTimeoutUs;
+  verify_reads_ = (o.flags & KVC_OPEN_VERIFY_READS) != 0;
+  if (seams.random_seed) std::memcpy(write_id_seed_, seams.random_seed, sizeof write_id_seed_);
+  else if (getrandom(write_id_seed_, sizeof write_id_seed_, 0) != sizeof write_id_seed_) return base::fail_system(error, KVC_ERR_IO, errno, "getrandom");
+  index_.emplace(&resource_, static_cast<seq::NodeSink *>(this));
+  return KVC_OK;
+}
+
+kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options &options, const Seams &seams, Error &error) {
+  KVC_TRY(check_options(uri, options, error));
+  if (options.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
+  uint32_t slot, generation;
+  KVC_TRY(base::store_slot_take(&slot, &generation, error));
+  Store *store = nullptr;
+  kvc_status status;
+  try {
+    store = new Store(options, seams, slot, generation);
+    status = store->init(options, seams, error);
+  } catch (const std::bad_alloc &) {
+    status = fail(error, KVC_ERR_NO_MEMORY, "opening a store: the system refused memory");
+  }
+  if (status != KVC_OK) {
+    delete store;
+    base::store_slot_give(slot, generation);
+    return status;
+  }
+  base::Token t;
+  t.kind = base::HandleKind::store;
+  t.process = base::process_tag();
+  t.store = slot;
+  t.generation = generation;
+  base::store_slot_publish(slot, store, generation);
+  *token = base::token_pack(t);
+  return KVC_OK;
+}
+
+kvc_status Store::close(Error &) {
+  const auto next = std::max({scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), store_generation_ + 1});
+  base::store_slot_give(slot_, next);
+  seq_handles_.each([this](uint32_t, void *object) {
+    auto *seq = static_cast<Sequence *>(object);
+    for (OpenChunk *open : seq->open)
+      if (open && open->users.fetch_sub(1) == 1) destroy(&resource_, open);
+    table_unref(seq->table);
+    SequenceDelete{&resource_}(seq);
+  });
+  lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
+  for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
+  delete this;
+  return KVC_OK;
+}
+
+uint64_t Store::deadline(uint64_t lease_ns) const {
+  if (lease_ns == KVC_FOREVER) return KVC_FOREVER;
+  const uint64_t now = clock_.now_ns();
+  return now > UINT64_MAX - 1 - lease_ns ? KVC_FOREVER - 1 : now + lease_ns;
+}
+
+void Store::released(const seq::Node &node) noexcept {
+  const memory::SlotId slot{static_cast<uint32_t>(node.payload), static_cast<uint32_t>(node.payload >> 32)};
+  Scope &scope = *scopes_by_id_[node.scope];
+  scope.settle(clock_.now_ns());
+  scope.bytes_host -= slab_.bytes(slot);
+  if (node.flags & seq::node_object) {
+    scope.object_count--;
+    if (!(node.flags & seq::node_dropped)) scope.objects.erase(scope.objects.find(object_key(slab_.data(slot))));
+  } else {
+    scope.chunk_count--;
+  }
+  slab_.give(slot);
+  forget_scope(&scope);
+}
+
+void Store::reap(uint64_t now_ns) {
+  if (now_ns < next_lapse_ns_) return;
+  uint64_t next = UINT64_MAX;
+  seq_handles_.each([&](uint32_t i, void *object) {
+    auto *seq = static_cast<Sequence *>(object);
+    const uint64_t deadline = seq->deadline_ns.load(std::memory_order_relaxed);
+    if (deadline > now_ns) {
+      next = std::min(next, deadline);
+    } else if (seq->pinned && seq_handles_.mark_lapsed(i)) {
+      if (seq->deadline_ns.load(std::memory_order_relaxed) > now_ns) {  // used between the look and the mark
+        seq_handles_.clear_lapsed(i);
+        return;
+      }
+      index_->unpin(seq->pinned, seq->used_tick.load(std::memory_order_relaxed), false);
+      metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      next = now_ns;  // in use, or lapsed already
+    }
+  });
+  lease_handles_.each([&](uint32_t i, void *object) {
+    auto *lease = static_cast<Lease *>(object);
+    const uint64_t deadline = lease->deadline_ns.load(std::memory_order_relaxed);
+    if (deadline > now_ns) {
+      next = std::min(next, deadline);
+    } else if (lease_handles_.mark_lapsed(i)) {
+      for (const Ref ref : lease->refs) index_->unpin(ref, lease->tick, false);
+      metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  // A use that slides its lease only moves a deadline later; a new lease ends no sooner than the shortest there can be, so a look now and
+  // then is enough.
+  next_lapse_ns_ = std::min(next, now_ns + 1000000u);
+}
+
+kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) {
+  for (;;) {
+    const kvc_status status = slab_.take(slot, bytes, error);
+    if (status != KVC_ERR_FULL) return status;
+    std::lock_guard lock(mutex_);
+    reap(clock_.now_ns());
+    if (!index_->evict())
+      return fail(error, KVC_ERR_FULL, "%llu bytes are needed: %llu of %llu are in use, all of them open or leased", static_cast<unsigned long long>(bytes),
+                  static_cast<unsigned long long>(slab_.used_bytes()), static_cast<unsigned long long>(slab_.capacity_bytes()));
+    metrics_.evicted_chunks.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace kvc::store

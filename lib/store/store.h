@@ -1,0 +1,186 @@
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "base/clock.h"
+#include "base/handle.h"
+#include "kvc/kvc.h"
+#include "memory/resource.h"
+#include "memory/slab.h"
+#include "seq/index.h"
+#include "store/scope.h"
+#include "store/sequence.h"
+
+/// Where ids meet bytes.  One lock (mutex_) covers the prefix index, scopes and leases; it is taken per call or per chunk, never per row:
+/// rows move under pins alone.
+namespace kvc::store {
+
+using base::Error;
+using seq::Ref;
+
+/// What a caller may set beyond kvc_store_options: the seams of tests.
+struct Seams {
+  const base::Clock *clock = nullptr;  // nullptr: the system's
+  const uint8_t *random_seed = nullptr;  // 32 bytes; nullptr: the system's
+  uint64_t metadata_bytes_max = UINT64_MAX;
+};
+
+/// A hold of its own on chunks and objects.
+struct Lease {
+  explicit Lease(std::pmr::memory_resource *resource) : refs(resource) {}
+  std::pmr::vector<Ref> refs;
+  std::atomic<uint64_t> deadline_ns{0};
+  uint64_t tick = 0;
+};
+
+struct Metrics {
+  std::atomic<uint64_t> match_calls{0}, match_tokens{0}, hit_tokens{0}, gather_bytes{0}, append_bytes{0}, evicted_chunks{0},
+      checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0}, dropped_commits{0};
+};
+
+class Store final : seq::NodeSink {
+ public:
+  /// `options` complete and checked for sizes by the shim.
+  [[nodiscard]] static kvc_status open(uint64_t *token, const char *uri, const kvc_store_options &options, const Seams &seams, Error &error);
+  /// Everything of the store becomes stale; frees it.
+  [[nodiscard]] kvc_status close(Error &error);
+
+  [[nodiscard]] kvc_status scope_create(uint64_t *token, const kvc_scope_options &options, Error &error);
+  void scope_info(kvc_scope_info &info, Scope &scope);
+  [[nodiscard]] kvc_status scope_release(const base::Token &token, Error &error);
+
+  [[nodiscard]] kvc_status seq_create(uint64_t *token, Scope &scope, const kvc_seq_options &options, Error &error);
+  [[nodiscard]] kvc_status match(uint64_t *token, kvc_match_info &info, Scope &scope, std::span<const int32_t> tokens,
+                                 const kvc_seq_options &options, Error &error);
+  [[nodiscard]] kvc_status append(Sequence &seq, std::span<const int32_t> ids, std::span<const kvc_rows> rows, Error &error);
+  [[nodiscard]] kvc_status identify(Sequence &seq, std::span<const kvc_extra> extras, Error &error);
+  [[nodiscard]] kvc_status gather(kvc_result &result, const Sequence &seq, std::span<const kvc_rows> rows, Error &error);
+  [[nodiscard]] kvc_status fork(uint64_t *token, const Sequence &seq, uint64_t tokens, Error &error);
+  [[nodiscard]] kvc_status truncate(Sequence &seq, uint64_t tokens, Error &error);
+  void seq_info(kvc_seq_info &info, const Sequence &seq);
+  /// The handle is held exclusively; ends it.
+  void seq_release(Sequence &seq, const base::Token &token);
+
+  [[nodiscard]] kvc_status seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error);
+  [[nodiscard]] kvc_status lease_renew(const base::Token &token, uint64_t lease_ms, Error &error);
+  [[nodiscard]] kvc_status lease_release(const base::Token &token, Error &error);
+
+  [[nodiscard]] kvc_status object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
+  [[nodiscard]] kvc_status object_get(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
+  [[nodiscard]] kvc_status object_exists(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
+  [[nodiscard]] kvc_status object_delete(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
+  [[nodiscard]] kvc_status object_list(kvc_object_entry *entries, size_t capacity, size_t *count, Scope &scope, std::string_view after, Error &error);
+
+  void info(kvc_store_info &info);
+  [[nodiscard]] kvc_status verify(kvc_verify_info &info, Error &error);
+  void metrics(kvc_metrics &out) const;
+
+  /// Uses of handles by a call; see Use in use.h.
+  base::HandleTable &scopes() { return scope_handles_; }
+  base::HandleTable &seqs() { return seq_handles_; }
+  base::HandleTable &leases() { return lease_handles_; }
+  void scope_unref(Scope *scope);
+  /// The lease of a sequence that lapsed is taken up again for what is still held.
+  void revive(Sequence &seq, const base::Token &token);
+  /// Ends a use: the lease slides.
+  void touch(const Sequence &seq) {
+    seq.used_tick.store(next_tick(), std::memory_order_relaxed);
+    seq.deadline_ns.store(deadline(seq.lease_ns), std::memory_order_relaxed);
+  }
+  std::pmr::memory_resource *resource() { return &resource_; }
+  const memory::Resource &metadata() const { return resource_; }
+  uint64_t index_bytes() const { return resource_.used_bytes(); }
+
+ private:
+  Store(const kvc_store_options &options, const Seams &seams, uint32_t slot, uint32_t generation);
+  ~Store() override;
+  kvc_status init(const kvc_store_options &options, const Seams &seams, Error &error);
+
+  void released(const seq::Node &node) noexcept override;
+  kvc_status find_or_make_scope(Scope **out, const seq::Name &name, seq::Shape &&shape, Error &error);
+  void forget_scope(Scope *scope);
+
+  uint64_t next_tick() { return tick_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  uint64_t deadline(uint64_t lease_ns) const;
+  /// A slot, evicting the least recently used until there is room.  FULL when all that is left is held.
+  kvc_status take_slot(memory::SlotId *slot, uint64_t bytes, Error &error);
+  /// Unpins what lapsed; under the lock.
+  void reap(uint64_t now_ns);
+
+  // sequence.cpp
+  using SequencePtr = std::unique_ptr<Sequence, SequenceDelete>;
+  kvc_status make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &options, Error &error);
+  kvc_status add_sequence(uint64_t *token, SequencePtr seq, Error &error);
+  void drop_open(Sequence &seq, uint64_t keep);
+  void open_chunk_unref(OpenChunk *open);
+  void table_unref(Table *table);
+  void pin_tip(Sequence &seq);
+  kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
+  bool walk_held(Table &table, void *walk);
+
+  // append.cpp, seal.cpp
+  struct AppendPlan;
+  kvc_status plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error);
+  kvc_status reserve_append(AppendPlan &plan, Sequence &seq, Error &error);
+  kvc_status reserve_chunk(Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status open_slot(OpenChunk **out, const Sequence &seq, Error &error);
+  kvc_status materialize(Sequence &seq, uint64_t chunk, Error &error);
+  void copy_run(Sequence &seq, const Run &run);
+  void copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream);
+  /// Names every open chunk whose ids are complete, up to `chunk`; false when its are not.
+  bool name_chunk(Sequence &seq, uint64_t chunk);
+  void seal(Sequence &seq, uint64_t sealed);
+  void commit(Sequence &seq, OpenChunk &open, uint64_t chunk);
+  void write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, seq::Node &node);
+  void draw_write_id(uint8_t *out);
+
+  // lease.cpp
+  kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
+
+  // gather.cpp
+  kvc_status chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
+  kvc_status gather_runs(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);
+  kvc_status gather_lists(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);
+  kvc_status verify_page(const Scope &scope, Ref ref, const uint8_t *slot, uint32_t layer, Error &error);
+
+  // object.cpp
+  struct Prepared;
+  Ref find_object(const Scope &scope, std::string_view key);
+  seq::Name object_index_name(const Scope &scope, std::string_view key);
+  kvc_status prepare_object(Prepared &out, const kvc_object &object, Scope &scope, Error &error);
+  kvc_status insert_object(Prepared &prepared, const kvc_object &object, Scope &scope, Error &error);
+  kvc_status compare_object(Ref pinned, const kvc_object &object, Error &error);
+  kvc_status put_object(kvc_object &object, Scope &scope, Error &error);
+  void drop_object(Scope &scope, Ref ref);
+  kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
+  kvc_status get_object(kvc_object &object, Scope &scope, kvc_result &result, Error &error);
+  kvc_status verify_object(const seq::Node &node, Error &error);
+  kvc_status verify_node(Ref ref, kvc_verify_info &info, Error &error);
+  uint8_t *slot_data(const seq::Node &node) const { return slab_.data({static_cast<uint32_t>(node.payload), static_cast<uint32_t>(node.payload >> 32)}); }
+
+  memory::Resource resource_;
+  const base::Clock &clock_;
+  const uint32_t slot_, seq_max_;
+  memory::Slab slab_;
+  base::HandleTable scope_handles_, seq_handles_, lease_handles_;
+  uint32_t store_generation_;
+
+  std::mutex mutex_;
+  std::optional<seq::Index> index_;
+  std::pmr::map<seq::Name, Scope *> scopes_by_name_;
+  std::pmr::vector<Scope *> scopes_by_id_;
+  uint64_t next_lapse_ns_ = 0;
+  uint8_t write_id_seed_[32];
+
+  std::atomic<uint64_t> tick_{0}, open_bytes_{0}, write_id_count_{0}, gather_bytes_per_ms_{0};
+  uint64_t lease_ns_ = 0, open_bytes_max_ = 0, timeout_us_ = 0;
+  bool verify_reads_ = false;
+  Metrics metrics_;
+};
+
+}  // namespace kvc::store
