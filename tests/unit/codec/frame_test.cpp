@@ -293,7 +293,8 @@ TEST(Frame, forged_sections_are_refused_by_name_though_the_sum_is_right) {
     refused(put<uint64_t>(section_at(kind) + 8, 1), {"section " + std::to_string(kind), "absent"});
   }
   for (uint32_t kind = 10; kind < 12; ++kind) {
-    expect_refused(forged(plain(), put_section(kind, 8 + 4096, 64)), plain_bytes + 64, KVC_ERR_CORRUPT, {"section " + std::to_string(kind), "unknown"});
+    expect_refused(forged(plain(), put_section(kind, 8 + 4096, 64)), plain_bytes + 64, KVC_ERR_CORRUPT,
+                   {"section " + std::to_string(kind), "unknown"});
   }
 }
 
