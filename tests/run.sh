@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Builds the tree and runs its tests on a Debian machine (root or sudo); installs what is missing.  Everything else stays under build/.
+#   bash tests/run.sh               every lane: debug with fault points, release, ASan+UBSan, TSan, mutants
+#   bash tests/run.sh --full        the same with long runs
+#   bash tests/run.sh --build-only  builds build/release and stops
+# KVC_DATA=DIR runs the tests of real data on the full sets in DIR too.  The summary counts what was skipped, and says why.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly packages=(build-essential ca-certificates cmake ninja-build pkg-config libssl-dev libxxhash-dev libgtest-dev python3-venv python3-dev)
+readonly jobs=$(nproc)
+readonly results=build/results
+full=0 build_only=0
+for argument in "$@"; do
+  case $argument in
+    --full) full=1 ;;
+    --build-only) build_only=1 ;;
+    *) echo "unknown argument '$argument': --full or --build-only" >&2; exit 2 ;;
+  esac
+done
+
+say() { printf '== %4d s  %s\n' "$SECONDS" "$*"; }
+
+install_packages() {
+  command -v apt-get > /dev/null || { echo "   not a Debian system: taking these as given: ${packages[*]}"; return; }
+  local missing=() package as_root=()
+  for package in "${packages[@]}"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2> /dev/null) == installed ]] || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  ((EUID == 0)) || as_root=(sudo)
+  "${as_root[@]}" apt-get update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+build() { # PRESET [CMAKE ARGUMENTS]
+  say "build $1"
+  cmake --preset "$1" "${@:2}" > "$results/$1.configure.log" || { cat "$results/$1.configure.log"; exit 1; }
+  cmake --build --preset "$1" -j "$jobs" > "$results/$1.build.log" 2>&1 || { tail -50 "$results/$1.build.log"; exit 1; }
+}
+
+failed=()
+run() { # PRESET CTEST-ARGUMENTS...
+  say "test $1"
+  ctest --preset "$1" --output-junit "$PWD/$results/$1.xml" -j "$jobs" "${@:2}" || failed+=("$1")
+}
+
+mkdir -p "$results"
+rm -f "$results"/*.xml
+install_packages
+if ((build_only)); then
+  build release -DKVC_TESTS=OFF
+  exit 0
+fi
+
+readonly python=$PWD/build/release/python-venv/bin/python  # made by the first test that needs it
+((full)) && long=(-DKVC_LONG_TESTS=ON) || long=(-DKVC_LONG_TESTS=OFF)
+
+build release -DKVC_TESTS=ON -DKVC_GOLDEN_PYTHON="$python" "${long[@]}"
+run release
+build debug "${long[@]}"
+run debug -L 'unit|model|fault'
+build asan "${long[@]}"
+run asan -L 'unit|model|fault'
+build tsan "${long[@]}"
+run tsan -L 'unit|model'
+say "mutants: builds that are wrong on purpose must fail"
+bash tests/mutants/run_mutants.sh || failed+=(mutants)
+
+python3 tests/summary.py "$results"
+if ((${#failed[@]})); then
+  say "FAILED: ${failed[*]}"
+  exit 1
+fi
+say "all lanes passed"
