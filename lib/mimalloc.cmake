@@ -13,10 +13,20 @@ else()
   FetchContent_MakeAvailable(kvc_mimalloc_crate)
   set(kvc_mimalloc_source ${kvc_mimalloc_crate_SOURCE_DIR}/c_src/mimalloc)
 endif()
-add_library(kvc_mimalloc OBJECT ${kvc_mimalloc_source}/src/static.c)
-target_include_directories(kvc_mimalloc PRIVATE ${kvc_mimalloc_source}/include)
-set_target_properties(kvc_mimalloc PROPERTIES C_STANDARD 11)
-target_compile_options(kvc_mimalloc PRIVATE -w -ftls-model=initial-exec)
-target_compile_definitions(kvc_mimalloc PRIVATE MI_STATIC_LIB=1 NDEBUG=1)
-add_library(kvc_mimalloc_interface INTERFACE)
-target_include_directories(kvc_mimalloc_interface SYSTEM INTERFACE ${kvc_mimalloc_source}/include)
+add_library(kvc_mimalloc_all OBJECT ${kvc_mimalloc_source}/src/static.c)
+target_include_directories(kvc_mimalloc_all PRIVATE ${kvc_mimalloc_source}/include)
+set_target_properties(kvc_mimalloc_all PROPERTIES C_STANDARD 11)
+target_compile_options(kvc_mimalloc_all PRIVATE -w -ftls-model=initial-exec)
+target_compile_definitions(kvc_mimalloc_all PRIVATE MI_STATIC_LIB=1 NDEBUG=1)
+
+# A host of the static library may link a mimalloc of its own: everything but the two functions used stays inside this object, and those
+# get a prefix (lib/memory/resource.cpp calls them by it).
+set(kvc_mimalloc_object ${CMAKE_CURRENT_BINARY_DIR}/kvc_mimalloc.o)
+add_custom_command(OUTPUT ${kvc_mimalloc_object}
+  COMMAND ${CMAKE_OBJCOPY} --redefine-sym mi_malloc_aligned=kvc_mi_malloc_aligned --redefine-sym mi_free_size_aligned=kvc_mi_free_size_aligned
+          $<TARGET_OBJECTS:kvc_mimalloc_all> ${kvc_mimalloc_object}.renamed
+  COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=kvc_mi_malloc_aligned --keep-global-symbol=kvc_mi_free_size_aligned
+          ${kvc_mimalloc_object}.renamed ${kvc_mimalloc_object}
+  DEPENDS kvc_mimalloc_all $<TARGET_OBJECTS:kvc_mimalloc_all>
+  COMMENT "Hiding mimalloc's symbols" VERBATIM)
+set_source_files_properties(${kvc_mimalloc_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

@@ -1,11 +1,13 @@
 #include "memory/resource.h"
 
-#include <mimalloc.h>
-
 #include <new>
 
 #include "base/check.h"
 #include "base/fault.h"
+
+// mimalloc's, under the names that lib/mimalloc.cmake gives them.
+extern "C" void *kvc_mi_malloc_aligned(std::size_t bytes, std::size_t alignment);
+extern "C" void kvc_mi_free_size_aligned(void *p, std::size_t bytes, std::size_t alignment);
 
 namespace kvc::memory {
 namespace {
@@ -19,8 +21,8 @@ void *system_allocate(std::size_t bytes, std::size_t alignment) {
 }
 void system_free(void *p, std::size_t bytes, std::size_t alignment) { ::operator delete(p, bytes, std::align_val_t(alignment)); }
 #else
-void *system_allocate(std::size_t bytes, std::size_t alignment) { return mi_malloc_aligned(bytes, alignment); }
-void system_free(void *p, std::size_t bytes, std::size_t alignment) { mi_free_size_aligned(p, bytes, alignment); }
+void *system_allocate(std::size_t bytes, std::size_t alignment) { return kvc_mi_malloc_aligned(bytes, alignment); }
+void system_free(void *p, std::size_t bytes, std::size_t alignment) { kvc_mi_free_size_aligned(p, bytes, alignment); }
 #endif
 
 }  // namespace
