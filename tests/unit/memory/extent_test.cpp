@@ -106,18 +106,24 @@ TEST(Extents, AllComesBackAsOnePieceWhateverTheOrder) {
   }
 }
 
-TEST(Extents, GivingBackNeedsNoMemory) {
+TEST(Extents, GivingBackNeedsNoMemoryEvenWithAsManyPiecesAsThereCanBe) {
   Resource resource;
-  Extents extents(2000, resource);
-  std::vector<uint32_t> begins(2000);
-  for (uint32_t &begin : begins) {
-    extents.reserve();
-    ASSERT_TRUE(extents.take(&begin, 1, Extents::End::kLow));
+  Extents extents(1 << 20, resource);
+  constexpr size_t kLiveMax = 2000;
+  size_t live = 0;
+  // What is taken in a round is too long for the holes of the rounds before, so the holes stay and come near the number of live extents.
+  for (uint32_t units = 1; units <= 128; units *= 2) {
+    std::vector<uint32_t> begins(kLiveMax - live);
+    for (uint32_t &begin : begins) {
+      extents.reserve();
+      ASSERT_TRUE(extents.take(&begin, units, Extents::End::kLow));
+    }
+    const uint64_t before = resource.used_bytes();
+    for (size_t i = 0; i < begins.size(); i += 2) extents.give(begins[i], units);
+    live += begins.size() / 2;
+    EXPECT_EQ(resource.used_bytes(), before);
   }
-  const uint64_t before = resource.used_bytes();
-  for (uint32_t i = 0; i < 2000; i += 2) extents.give(begins[i], 1);  // the most pieces there can be
-  EXPECT_EQ(extents.piece_count(), 1000u);
-  EXPECT_EQ(resource.used_bytes(), before);
+  EXPECT_GE(extents.piece_count(), live * 9 / 10);
 }
 
 TEST(Extents, TheLargestRangeOf32BitUnitsWorks) {

@@ -66,10 +66,12 @@ TEST(Limit, Version1IsReadFromTheMemoryHierarchyAlone) {
 
 TEST(Limit, AContainerThatSeesTheHostsPathFindsItsOwnGroupAtTheMount) {
   Machine machine;
-  machine.file("/proc/self/cgroup", "3:memory:/docker/1234\n");
+  machine.file("/proc/self/cgroup", "3:memory:/docker/1234/inner\n");
   machine.file("/proc/self/mountinfo", "35 31 0:32 /docker/1234 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
   machine.file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "8000\n");
   EXPECT_EQ(machine.limit(), 8000u);
+  machine.file("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "5000\n");
+  EXPECT_EQ(machine.limit(), 5000u);
 }
 
 TEST(Limit, OfBothVersionsTheLesserCounts) {
