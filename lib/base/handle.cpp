@@ -245,7 +245,10 @@ bool HandleTable::mark_lapsed(uint32_t index) {
   return e->word.compare_exchange_strong(word, word | kLapsed, std::memory_order_acq_rel);
 }
 
-bool HandleTable::lapsed(const Token &token) const { return entry(token.index)->word.load(std::memory_order_acquire) & kLapsed; }
+bool HandleTable::lapsed(const Token &token) const {
+  uint64_t word;
+  return live_entry(token, &word) && (word & kLapsed);
+}
 
 void HandleTable::clear_lapsed(uint32_t index) { entry(index)->word.fetch_and(~kLapsed, std::memory_order_acq_rel); }
 
