@@ -145,6 +145,8 @@ KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_
                               const kvc_call *call, kvc_error *error);
 
 /** Adds identity to tokens whose chunk is not sealed (kvc_seq_options.extras does it for what is known at the start).
+ * The first call after kvc_seq_truncate replaces: extras kept from before that begin at or after the position truncated to are dropped, in
+ * chunks that are not sealed again.  Every other call adds, and an overlap is refused.
  * @param seq         borrowed: the sequence; alone on this handle
  * @param extras      borrowed: what stands behind which tokens, rising
  * @param extra_count entries of `extras`
@@ -178,7 +180,8 @@ KVC_API kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_
 KVC_API kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t tokens, kvc_error *error);
 
 /** Back to `tokens`, in all layers or not at all; 0 is always possible.  Inside a chunk that is held rounded, the rows left are derived:
- * usable, never shared.
+ * usable, never shared.  Extras stay, also those of the tokens cut off, so that the same prompt appended again keeps its name; for another
+ * prompt kvc_seq_identify replaces them.
  * @param seq    borrowed: the sequence; alone on this handle
  * @param tokens the new length, at most the present one
  * @param error  borrowed: why it failed; NULL: not wanted

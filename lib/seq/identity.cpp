@@ -123,28 +123,24 @@ Name object_name(const Name &scope, std::string_view key) {
   return object_name(hash, scope, key);
 }
 
-kvc_status Extras::add(const kvc_extra *extras, size_t extra_count, Error &error) {
+kvc_status Extras::add(const kvc_extra *extras, size_t extra_count, Error &error, uint64_t replace_from) {
   KVC_TRY(check_list(extras, extra_count, error));
   std::pmr::vector<Extra> merged(list_.get_allocator());
   merged.reserve(list_.size() + extra_count);
   auto held = list_.begin();
+  const auto kept_end = std::partition_point(held, list_.end(), [&](const Extra &e) { return e.token_begin < replace_from; });
   for (size_t i = 0; i < extra_count; ++i) {
     const uint64_t begin = extras[i].token_begin, end = begin + extras[i].token_count;
-    while (held != list_.end() && end_of(*held) <= begin) merged.push_back(*held++);
-    if (held != list_.end() && held->token_begin < end) {
+    while (held != kept_end && end_of(*held) <= begin) merged.push_back(*held++);
+    if (held != kept_end && held->token_begin < end) {
       return fail(error, KVC_ERR_ARGUMENT, "extra %zu: tokens %llu..%llu overlap an earlier extra of the sequence, %llu..%llu", i,
                   wide(begin), wide(end), wide(held->token_begin), wide(end_of(*held)));
     }
     merged.push_back(owned(extras[i]));
   }
-  merged.insert(merged.end(), held, list_.end());
+  merged.insert(merged.end(), held, kept_end);
   list_.swap(merged);
   return KVC_OK;
-}
-
-void Extras::truncate(uint64_t tokens) {
-  while (!list_.empty() && list_.back().token_begin >= tokens) list_.pop_back();
-  if (!list_.empty() && end_of(list_.back()) > tokens) list_.back().token_count = tokens - list_.back().token_begin;
 }
 
 Name ChunkNamer::next(const Name &parent, const int32_t *tokens, uint32_t token_count, uint64_t chunk_begin,

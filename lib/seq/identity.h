@@ -43,11 +43,10 @@ class Extras {
   /// Adds a rising list; its entries may fall before, between or after those already held (kvc_seq_identify names an image in front of one
   /// that was known at the start).  All or nothing.  ARGUMENT, naming index and value: NULL or empty or over 64 bytes, no tokens, a range
   /// over 2^64 - 1, out of order, overlapping.  Throws std::bad_alloc, having changed nothing.
-  [[nodiscard]] kvc_status add(const kvc_extra *extras, size_t extra_count, base::Error &error);
+  /// Those held that begin at or after `replace_from` give way, whether or not they overlap.
+  [[nodiscard]] kvc_status add(const kvc_extra *extras, size_t extra_count, base::Error &error, uint64_t replace_from = UINT64_MAX);
   std::span<const Extra> all() const { return list_; }
   bool empty() const { return list_.empty(); }
-  /// Drops what begins at or after `tokens`, clips what reaches over it.
-  void truncate(uint64_t tokens);
 
  private:
   std::pmr::vector<Extra> list_;

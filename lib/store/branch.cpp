@@ -25,6 +25,7 @@ kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, E
   seq->held = from.held;
   seq->ids = from.ids;
   seq->extras = from.extras;
+  seq->truncated_to = from.truncated_to;
   seq->filled = from.filled;
   seq->length = from.length;
   seq->names = from.names;
@@ -101,6 +102,8 @@ kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
   }
   std::fill(seq.filled.begin(), seq.filled.end(), tokens);
   seq.length = tokens;
+  // Extras stay: a host whose gather failed truncates and appends the same prompt again, which must keep its name.
+  seq.truncated_to = tokens;
   return KVC_OK;
 }
 

@@ -12,15 +12,14 @@ __extension__ using uint128 = unsigned __int128;
 
 struct Axis {
   const char *name;
-  uint64_t stride, count, count_high;  // of the lower and of the upper part in memory
-  bool parts;                          // the distance between the two
+  uint64_t stride, count;
 };
 
 /// The blocks a run touches.
 struct Touched {
   uint64_t first = 0, last = 0;  // entries of the table
   int64_t block_min = 0, block_max = 0;
-  bool distinct = true;
+  int64_t block_full_max = -1;  // of all but the last entry: those that are used to their end
 };
 
 kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, Direction direction, std::pmr::memory_resource *scratch, Error &error) {
@@ -39,8 +38,9 @@ kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, 
     if (block < 0) return fail(error, KVC_ERR_ARGUMENT, "blocks[%llu] is %d: a touched block may not be negative", static_cast<unsigned long long>(i), block);
     rising = rising && (i == out.first || block > rows.blocks[i - 1]);
     out.block_min = std::min<int64_t>(out.block_min, block);
-    out.block_max = std::max<int64_t>(out.block_max, block);
+    if (i < out.last) out.block_full_max = std::max<int64_t>(out.block_full_max, block);
   }
+  out.block_max = std::max<int64_t>(out.block_full_max, rows.blocks[out.last]);
   if (direction == Direction::append || rising) return KVC_OK;
   std::pmr::vector<int32_t> sorted(rows.blocks + out.first, rows.blocks + out.last + 1, scratch);
   std::sort(sorted.begin(), sorted.end());
@@ -49,26 +49,16 @@ kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, 
   return KVC_OK;
 }
 
-/// Elements of a destination are distinct when its axes nest: each steps over everything inside it.  K and V in one array are checked
-/// together, their distance being one more axis; `low` and `high` are the extents of the two so far.
-struct Nesting {
-  uint128 low, high;
-};
-
-kvc_status check_nesting(Axis *axes, size_t count, Nesting inner, const char *side, Error &error) {
-  std::sort(axes, axes + count, [](const Axis &a, const Axis &b) { return a.stride < b.stride; });
-  for (size_t i = 0; i < count; i++) {
-    const Axis &axis = axes[i];
-    const uint128 least = axis.parts ? inner.low : std::max(inner.low, inner.high);
-    if (std::max(axis.count, axis.count_high) > 1 && axis.stride < least)
+/// Elements of a destination are distinct when its axes nest: each steps over everything inside it.
+kvc_status check_nesting(std::span<Axis> axes, uint64_t piece, const char *side, Error &error) {
+  std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) { return a.stride < b.stride; });
+  uint128 inner = piece;
+  for (const Axis &axis : axes) {
+    if (axis.count < 2) continue;
+    if (axis.stride < inner)
       return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: elements of a destination would share addresses (it must be at least %llu)", side, axis.name,
-                  static_cast<unsigned long long>(axis.stride), static_cast<unsigned long long>(least));
-    if (axis.parts) {
-      inner.low = inner.high = std::max(inner.low, inner.high + axis.stride);
-    } else {
-      inner.low += static_cast<uint128>(axis.stride) * (axis.count - 1);
-      inner.high += static_cast<uint128>(axis.stride) * (axis.count_high - 1);
-    }
+                  static_cast<unsigned long long>(axis.stride), static_cast<unsigned long long>(inner));
+    inner += static_cast<uint128>(axis.stride) * (axis.count - 1);
   }
   return KVC_OK;
 }
@@ -82,14 +72,30 @@ kvc_status side_dtype(Side &side, const kvc_array &array, uint32_t stored, const
   return KVC_OK;
 }
 
+/// Where the last slot of all begins.
 uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t slot_count, uint64_t block_stride, uint64_t token_stride) {
   const uint64_t slot_last = rows.slot_begin + slot_count - 1;
-  uint128 most = 0;
-  for (uint64_t i = touched.first; i <= touched.last; i++) {
-    const uint64_t in_block = i == touched.last ? slot_last % rows.block_tokens : rows.block_tokens - 1;
-    most = std::max(most, static_cast<uint128>(rows.blocks[i]) * block_stride + static_cast<uint128>(in_block) * token_stride);
-  }
-  return most;
+  const auto slot = [&](int64_t block, uint64_t in_block) {
+    return static_cast<uint128>(block) * block_stride + static_cast<uint128>(in_block) * token_stride;
+  };
+  const uint128 last = slot(rows.blocks[touched.last], slot_last % rows.block_tokens);
+  return touched.block_full_max < 0 ? last : std::max(last, slot(touched.block_full_max, rows.block_tokens - 1));
+}
+
+/// An element passes the end of the array: names the stride that reaches farthest.
+[[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups, uint128 end, uint64_t bytes,
+                                     Error &error) {
+  const kernels::RowsSide &r = side.rows;
+  const uint64_t slot = r.slot_begin + run.token_count - 1;
+  const Axis axes[] = {{"dim_stride", r.dim_stride, groups}, {"head_stride", r.head_stride, run.head_count},
+                       {"token_stride", r.token_stride, r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : slot + 1},
+                       {"block_stride", r.block_stride, static_cast<uint64_t>(touched.block_max) + 1}, {"layer_stride", side.layer_stride, run.layer_count}};
+  const Axis &farthest = *std::max_element(std::begin(axes), std::end(axes), [](const Axis &a, const Axis &b) {
+    return static_cast<uint128>(a.stride) * (a.count - 1) < static_cast<uint128>(b.stride) * (b.count - 1);
+  });
+  return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: the last element ends at byte %llu%s of an array of %llu", name, farthest.name,
+              static_cast<unsigned long long>(farthest.stride), static_cast<unsigned long long>(std::min<uint128>(end, UINT64_MAX)),
+              end > UINT64_MAX ? " or more" : "", static_cast<unsigned long long>(bytes));
 }
 
 /// Fills in strides and checks that every element lies in [data, data + bytes).
@@ -105,7 +111,7 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
   side.present = true;
   KVC_TRY(side_dtype(side, array, stored_dtype, name, error));
   const uint64_t element = kernels::dtype_bytes(side.rows.dtype), group = array.dim_group ? array.dim_group : 1;
-  const uint64_t groups = (dim + group - 1) / group, piece = std::min<uint64_t>(group, dim) * element;
+  const uint64_t groups = (dim + group - 1) / group;
   kernels::RowsSide &r = side.rows;
   r.dim_group = static_cast<uint32_t>(group);
   const auto packed = [](uint64_t given, uint128 inner) { return given ? given : inner > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(inner); };
@@ -122,12 +128,11 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
 
   uint128 slots = static_cast<uint128>(rows.slot_begin + run.token_count - 1) * r.token_stride;
   if (r.blocks) slots = slot_offset_max(rows, touched, run.token_count, r.block_stride, r.token_stride);
-  const uint128 end = slots + static_cast<uint128>(run.layer_count - 1) * side.layer_stride + static_cast<uint128>(run.head_count - 1) * r.head_stride +
-                      static_cast<uint128>(groups - 1) * r.dim_stride + piece;
-  if (end > array.bytes)
-    return fail(error, KVC_ERR_ARGUMENT, "%s: the last element ends at byte %llu%s of an array of %llu", name,
-                static_cast<unsigned long long>(std::min<uint128>(end, UINT64_MAX)), end > UINT64_MAX ? " or more" : "",
-                static_cast<unsigned long long>(array.bytes));
+  // The last group of dims may be a short one; the group before it then may reach farther.
+  uint128 dims = static_cast<uint128>(groups - 1) * r.dim_stride + (dim - (groups - 1) * group) * element;
+  if (groups > 1) dims = std::max(dims, static_cast<uint128>(groups - 2) * r.dim_stride + group * element);
+  const uint128 end = slots + static_cast<uint128>(run.layer_count - 1) * side.layer_stride + static_cast<uint128>(run.head_count - 1) * r.head_stride + dims;
+  if (end > array.bytes) return fail_extent(name, side, run, touched, groups, end, array.bytes, error);
   const auto base = reinterpret_cast<uint64_t>(array.data);
   if (base + static_cast<uint64_t>(end) < base) return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: the array passes the end of memory", name, static_cast<unsigned long long>(array.bytes));
   r.data = static_cast<uint8_t *>(array.data);
@@ -136,41 +141,15 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
   return KVC_OK;
 }
 
-size_t axes_of(Axis *axes, const Side &low, const Side &high, const Run &run, const Touched &touched) {
-  const kernels::RowsSide &r = low.rows;
+kvc_status check_destination(const Side &side, const Run &run, const Touched &touched, const char *name, Error &error) {
+  if (!side.present) return KVC_OK;
+  const kernels::RowsSide &r = side.rows;
   const uint64_t tokens = r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : run.token_count;
   const uint64_t blocks = r.blocks ? static_cast<uint64_t>(touched.block_max - touched.block_min) + 1 : 1;
-  const auto groups = [](const Side &s) { return (s.dim + s.rows.dim_group - 1) / s.rows.dim_group; };
-  axes[0] = {"layer_stride", low.layer_stride, run.layer_count, run.layer_count, false};
-  axes[1] = {"block_stride", r.block_stride, blocks, blocks, false};
-  axes[2] = {"token_stride", r.token_stride, tokens, tokens, false};
-  axes[3] = {"head_stride", r.head_stride, run.head_count, run.head_count, false};
-  axes[4] = {"dim_stride", r.dim_stride, groups(low), groups(high), false};
-  return 5;
-}
-
-bool same_strides(const Side &a, const Side &b) {
-  return a.layer_stride == b.layer_stride && a.rows.block_stride == b.rows.block_stride && a.rows.token_stride == b.rows.token_stride &&
-         a.rows.head_stride == b.rows.head_stride && a.rows.dim_stride == b.rows.dim_stride && a.rows.dim_group == b.rows.dim_group;
-}
-
-uint64_t piece_bytes(const Side &side) {
-  return static_cast<uint64_t>(std::min(side.rows.dim_group, side.dim)) * kernels::dtype_bytes(side.rows.dtype);
-}
-
-kvc_status check_destination(const Run &run, const Touched &touched, Error &error) {
-  Axis axes[6];
-  const Side &k = run.k, &v = run.v;
-  for (const Side *side : {&k, &v})
-    if (side->present)
-      KVC_TRY(check_nesting(axes, axes_of(axes, *side, *side, run, touched), {piece_bytes(*side), piece_bytes(*side)}, side == &k ? "k" : "v", error));
-  if (!k.present || !v.present || k.span_end <= v.span_begin || v.span_end <= k.span_begin) return KVC_OK;
-  if (!same_strides(k, v))
-    return fail(error, KVC_ERR_ARGUMENT, "k and v interleave in memory with different strides: a destination's elements must be distinct");
-  const Side &low = k.rows.data <= v.rows.data ? k : v, &high = k.rows.data <= v.rows.data ? v : k;
-  size_t n = axes_of(axes, low, high, run, touched);
-  axes[n++] = {"data", static_cast<uint64_t>(high.rows.data - low.rows.data), 2, 2, true};
-  return check_nesting(axes, n, {piece_bytes(low), piece_bytes(high)}, "k and v", error);
+  const uint64_t groups = (side.dim + r.dim_group - 1) / r.dim_group, piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
+  Axis axes[] = {{"layer_stride", side.layer_stride, run.layer_count}, {"block_stride", r.block_stride, blocks}, {"token_stride", r.token_stride, tokens},
+                 {"head_stride", r.head_stride, run.head_count}, {"dim_stride", r.dim_stride, groups}};
+  return check_nesting(axes, piece, name, error);
 }
 
 kvc_status check_plain(const kvc_rows &rows, Error &error) {
@@ -245,30 +224,9 @@ kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, 
   KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, run.layers->k_dim, run.layers->k_dtype, "k", direction, error));
   KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->v_dim, run.layers->v_dtype, "v", direction, error));
   if (!run.k.present && !run.v.present) return fail(error, KVC_ERR_ARGUMENT, "k.data and v.data are both NULL: nothing to move");
-  return direction == Direction::gather ? check_destination(run, touched, error) : KVC_OK;
-}
-
-kvc_status check_runs_apart(std::span<const Run> runs, std::pmr::memory_resource *scratch, Error &error) {
-  if (runs.size() < 2) return KVC_OK;
-  struct Place {
-    uint64_t begin, end;
-    const Side *side;
-    size_t run;
-  };
-  std::pmr::vector<Place> places(scratch);
-  places.reserve(runs.size() * 2);
-  for (size_t i = 0; i < runs.size(); i++)
-    for (const Side *side : {&runs[i].k, &runs[i].v})
-      if (side->present) places.push_back({side->span_begin, side->span_end, side, i});
-  std::sort(places.begin(), places.end(), [](const Place &a, const Place &b) { return a.begin < b.begin; });
-  for (size_t i = 0; i < places.size(); i++)
-    for (size_t j = i + 1; j < places.size() && places[j].begin < places[i].end; j++) {
-      const Place &a = places[i], &b = places[j];
-      if (a.run == b.run || a.side->rows.blocks || b.side->rows.blocks) continue;
-      // Spans may interleave (layers inside a page); elements coincide for certain when the first ones do.
-      if (a.begin == b.begin) return fail(error, KVC_ERR_ARGUMENT, "runs %zu and %zu write to the same address", std::min(a.run, b.run), std::max(a.run, b.run));
-    }
-  return KVC_OK;
+  if (direction == Direction::append) return KVC_OK;
+  KVC_TRY(check_destination(run.k, run, touched, "k", error));
+  return check_destination(run.v, run, touched, "v", error);
 }
 
 }  // namespace kvc::store

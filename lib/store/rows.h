@@ -34,12 +34,12 @@ struct Run {
 enum class Direction { append, gather };
 
 /// Checks `rows` (a complete struct) against the shape: ranges, dtype, every stride, every block that is touched, and for a destination that no
-/// two elements share an address.  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it here.
+/// two elements of K, or of V, share an address.  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it here.
 /// ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
 [[nodiscard]] kvc_status resolve_run(Run &out, const kvc_rows &rows, const seq::Shape &shape, Direction direction,
                                      std::span<const uint64_t> filled, std::pmr::memory_resource *scratch, base::Error &error);
 
-/// Destinations of different runs may not share elements either.
+/// Destinations may not share elements either: K and V of a run, runs of one call.  O(n log n) for n runs that lie apart or step alike.
 [[nodiscard]] kvc_status check_runs_apart(std::span<const Run> runs, std::pmr::memory_resource *scratch, base::Error &error);
 
 }  // namespace kvc::store

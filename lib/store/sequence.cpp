@@ -135,14 +135,16 @@ void Store::revive(Sequence &seq, const base::Token &token) {
 kvc_status Store::identify(Sequence &seq, std::span<const kvc_extra> extras, Error &error) {
   if (extras.empty()) return fail(error, KVC_ERR_ARGUMENT, "extra_count 0: nothing to identify");
   // Rows that were taken from a chunk held under the old name cannot get another one.
-  uint64_t fixed = seq.sealed;
+  const uint64_t chunk_tokens = seq.chunk_tokens(), filled = *std::max_element(seq.filled.begin(), seq.filled.end());
+  uint64_t fixed = seq.sealed_tokens();
   for (uint64_t i = 0; i < seq.open.size(); i++)
-    if (seq.open[i] && seq.open[i]->held) fixed = seq.sealed + i + 1;
+    if (seq.open[i] && seq.open[i]->held) fixed = std::max(fixed, std::min(filled, (seq.sealed + i + 1) * chunk_tokens));
   for (size_t i = 0; i < extras.size(); i++)
-    if (extras[i].token_begin < fixed * seq.chunk_tokens())
-      return fail(error, KVC_ERR_RANGE, "extras[%zu] begins at token %llu: chunks below token %llu are sealed or held already", i,
-                  static_cast<unsigned long long>(extras[i].token_begin), static_cast<unsigned long long>(fixed * seq.chunk_tokens()));
-  KVC_TRY(seq.extras.add(extras.data(), extras.size(), error));
+    if (extras[i].token_begin < fixed)
+      return fail(error, KVC_ERR_RANGE, "extras[%zu] begins at token %llu: rows below token %llu are held under their name already", i,
+                  static_cast<unsigned long long>(extras[i].token_begin), static_cast<unsigned long long>(fixed));
+  KVC_TRY(seq.extras.add(extras.data(), extras.size(), error, std::max(seq.truncated_to, fixed)));
+  seq.truncated_to = UINT64_MAX;
   seq.names.clear();
   return KVC_OK;
 }

@@ -43,6 +43,7 @@ struct Sequence {
   seq::Ref pinned;         // the last of them; under the store's lock
   std::pmr::vector<int32_t> ids;  // of the tokens after the sealed ones
   seq::Extras extras;
+  uint64_t truncated_to = UINT64_MAX;  // extras kept from here on are of tokens that were cut off: the next kvc_seq_identify replaces them
   std::pmr::vector<uint64_t> filled;  // by layer
   uint64_t length = 0;                // the least of them
   std::pmr::vector<seq::Name> names;  // of chunks sealed + i, as far as their ids are known and they were asked for

@@ -78,19 +78,18 @@ TEST_F(ExtrasTest, later_lists_find_their_place_among_earlier_ones) {
   EXPECT_EQ(ranges(extras), (Ranges{{0, 100}, {100, 10}, {110, 90}, {200, 10}, {210, 1}}));
 }
 
-TEST_F(ExtrasTest, truncate_drops_and_clips) {
-  ASSERT_EQ(add({extra(0, 10), extra(10, 10), extra(30, 10)}), KVC_OK);
-  extras.truncate(40);
-  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}, {10, 10}, {30, 10}}));
-  extras.truncate(31);
-  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}, {10, 10}, {30, 1}}));
-  extras.truncate(30);
-  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}, {10, 10}}));
-  extras.truncate(10);
-  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}}));
-  extras.truncate(0);
-  EXPECT_TRUE(extras.empty());
-  extras.truncate(0);
+TEST_F(ExtrasTest, a_replacing_list_drops_what_begins_at_its_position_or_after_and_nothing_before) {
+  ASSERT_EQ(add({extra(0, 10), extra(10, 30), extra(40, 10), extra(60, 5)}), KVC_OK);
+  const kvc_extra later = extra(45, 10);
+  ASSERT_EQ(extras.add(&later, 1, error, 30), KVC_OK) << error.message;
+  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}, {10, 30}, {45, 10}}));
+  const kvc_extra over = extra(35, 1);
+  EXPECT_EQ(extras.add(&over, 1, error, 11), KVC_ERR_ARGUMENT);  // {10, 30} begins before the position: it stays and is in the way
+  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}, {10, 30}, {45, 10}}));
+  ASSERT_EQ(extras.add(&over, 1, error, 10), KVC_OK) << error.message;
+  EXPECT_EQ(ranges(extras), (Ranges{{0, 10}, {35, 1}}));
+  ASSERT_EQ(extras.add(&later, 1, error, 0), KVC_OK) << error.message;
+  EXPECT_EQ(ranges(extras), (Ranges{{45, 10}}));
 }
 
 /// The oracle knows no ranges: it asks for every token which extra stands behind it, and writes an entry wherever that changes.
@@ -151,23 +150,6 @@ TEST(ExtrasProperty, names_of_random_chains_are_those_of_a_naive_clipping) {
       name = namer.next(name, tokens.data(), chunk_tokens, begin, extras.all());
       expected = naive_chunk(expected, tokens, begin, list);
       ASSERT_EQ(golden::hex(name), golden::hex(expected)) << "round " << round << ", chunk " << c;
-    }
-  }
-}
-
-TEST(ExtrasProperty, truncating_first_gives_the_chunks_below_the_cut_the_same_names) {
-  std::pmr::unsynchronized_pool_resource memory;
-  ChunkNamer namer;
-  const std::vector<int32_t> tokens(64, 5);
-  const kvc_extra list[] = {extra(10, 100), extra(110, 5), extra(130, 200)};
-  for (const uint64_t cut : {128u, 130u, 131u, 192u}) {
-    Extras whole(&memory), cut_off(&memory);
-    Error error;
-    ASSERT_EQ(whole.add(list, 3, error), KVC_OK);
-    ASSERT_EQ(cut_off.add(list, 3, error), KVC_OK);
-    cut_off.truncate(cut);
-    for (uint64_t begin = 0; begin + 64 <= cut; begin += 64) {
-      EXPECT_EQ(namer.next({}, tokens.data(), 64, begin, whole.all()), namer.next({}, tokens.data(), 64, begin, cut_off.all()));
     }
   }
 }

@@ -1,0 +1,127 @@
+#include "../api/host.h"
+#include "base/clock.h"
+#include "store/store.h"
+
+/// What time does to holds: with a clock that moves when told to.
+namespace {
+
+using namespace kvc_test;
+
+struct LapseTest : testing::Test {
+  kvc::base::ManualClock clock;
+  ErrorText error;
+  StoreHandle store;
+  ScopeHandle scope;
+  std::vector<uint16_t> memory = std::vector<uint16_t>(64 * 16, 3);
+
+  void open(uint64_t memory_bytes, uint32_t seq_max) {
+    auto options = sized<kvc_store_options>();
+    options.memory_bytes = memory_bytes, options.seq_max = seq_max, options.lease_ms = 1000, options.open_bytes_max = memory_bytes;
+    kvc::store::Seams seams;
+    seams.clock = &clock;
+    uint64_t token = 0;
+    kvc::base::Error e;
+    ASSERT_EQ(kvc::store::Store::open(&token, "mem:", options, seams, e), KVC_OK) << e.message;
+    store = StoreHandle(reinterpret_cast<kvc_store *>(token));
+    const kvc_layer layer = full_layers(1, 1, 16, 16);
+    auto shape = sized<kvc_shape>();
+    shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
+    auto scope_options = sized<kvc_scope_options>();
+    scope_options.model = "m", scope_options.shape = &shape;
+    ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
+  }
+  kvc_status append(kvc_seq *seq, const std::vector<int32_t> &tokens, uint64_t begin) {
+    auto rows = sized<kvc_rows>();
+    rows.layer_count = 1, rows.token_begin = begin, rows.token_count = tokens.size();
+    rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
+    return kvc_append(seq, tokens.data(), tokens.size(), &rows, 1, nullptr, &error);
+  }
+  kvc_store_info info() {
+    auto out = sized<kvc_store_info>();
+    EXPECT_EQ(kvc_store_get_info(&out, store, &error), KVC_OK) << error.message;
+    return out;
+  }
+};
+
+TEST_F(LapseTest, B51_ten_thousand_matches_that_are_dropped_pin_nothing_once_their_leases_lapsed) {
+  open(1u << 20, 20000);
+  for (int32_t p = 0; p < 16; p++) {
+    SeqHandle seq;
+    ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+    ASSERT_EQ(append(seq, ids(64, p), 0), KVC_OK) << error.message;
+  }
+  EXPECT_EQ(info().memory_pinned, 0u);
+  std::vector<kvc_seq *> dropped(10000);
+  for (size_t i = 0; i < dropped.size(); i++) {
+    const auto tokens = ids(64, static_cast<int32_t>(i % 16));
+    auto match = sized<kvc_match_info>();
+    ASSERT_EQ(kvc_match(&dropped[i], &match, scope, tokens.data(), tokens.size(), nullptr, nullptr, &error), KVC_OK) << error.message;
+    ASSERT_EQ(match.tokens, 64u);
+  }
+  EXPECT_EQ(info().memory_pinned, info().memory_used);
+  EXPECT_EQ(info().seq_count, 10000u);
+  clock.advance_ms(1001);
+  EXPECT_EQ(info().memory_pinned, 0u);
+  auto metrics = sized<kvc_metrics>();
+  ASSERT_EQ(kvc_metrics_read(&metrics, store, &error), KVC_OK);
+  EXPECT_EQ(metrics.lapsed_leases, 10000u);
+
+  // The whole store can be used for others now, and what was dropped says so.
+  const uint64_t before = metrics.evicted_chunks;
+  for (int32_t p = 100; p < 600; p++) {
+    SeqHandle seq;
+    ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+    ASSERT_EQ(append(seq, ids(64, p), 0), KVC_OK) << error.message;
+  }
+  ASSERT_EQ(kvc_metrics_read(&metrics, store, &error), KVC_OK);
+  EXPECT_GE(metrics.evicted_chunks, before + 16);
+  auto rows = sized<kvc_rows>();
+  rows.layer_count = 1, rows.token_count = 1;
+  rows.k.data = memory.data(), rows.k.bytes = memory.size() * 2;
+  EXPECT_EQ(kvc_gather(nullptr, dropped[0], &rows, 1, nullptr, &error), KVC_ERR_GONE) << error.message;
+  for (kvc_seq *seq : dropped) ASSERT_EQ(kvc_seq_release(seq, &error), KVC_OK) << error.message;
+  EXPECT_EQ(info().seq_count, 0u);
+}
+
+TEST_F(LapseTest, the_limit_of_sequences_is_full_and_is_no_leak) {
+  open(1u << 20, 8);
+  std::vector<SeqHandle> held(8);
+  for (SeqHandle &seq : held) ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK) << error.message;
+  kvc_seq *more = reinterpret_cast<kvc_seq *>(1);
+  EXPECT_EQ(kvc_seq_create(&more, scope, nullptr, &error), KVC_ERR_FULL);
+  EXPECT_EQ(more, nullptr);
+  EXPECT_NE(error.text().find("8 sequences"), std::string::npos) << error.message;
+  const auto tokens = ids(64);
+  EXPECT_EQ(kvc_match(&more, nullptr, scope, tokens.data(), tokens.size(), nullptr, nullptr, &error), KVC_ERR_FULL);
+  EXPECT_EQ(kvc_seq_fork(&more, held[0], 0, &error), KVC_ERR_FULL);
+  EXPECT_EQ(info().seq_count, 8u);
+  EXPECT_EQ(info().memory_used, 0u);
+  held[3].reset();
+  EXPECT_EQ(kvc_seq_create(held[3].out(), scope, nullptr, &error), KVC_OK) << error.message;
+}
+
+TEST_F(LapseTest, a_lease_of_its_own_lapses_and_renews_while_its_chunks_are_held) {
+  open(1u << 20, 8);
+  SeqHandle seq;
+  ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+  ASSERT_EQ(append(seq, ids(64), 0), KVC_OK) << error.message;
+  LeaseHandle lease;
+  ASSERT_EQ(kvc_seq_lease(lease.out(), seq, 0, KVC_ALL, 500, nullptr, &error), KVC_OK) << error.message;
+  seq.reset();
+  EXPECT_GT(info().memory_pinned, 0u);
+  clock.advance_ms(501);
+  EXPECT_EQ(info().memory_pinned, 0u);
+  ASSERT_EQ(kvc_lease_renew(lease, 500, &error), KVC_OK) << error.message;
+  EXPECT_GT(info().memory_pinned, 0u);
+  clock.advance_ms(501);
+  EXPECT_EQ(info().memory_pinned, 0u);
+  for (int32_t p = 1; p < 400; p++) {
+    ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+    ASSERT_EQ(append(seq, ids(64, p), 0), KVC_OK) << error.message;
+  }
+  EXPECT_EQ(kvc_lease_renew(lease, 500, &error), KVC_ERR_GONE);
+  lease.reset();  // also when it had lapsed: KVC_OK
+  EXPECT_EQ(info().lease_count, 0u);
+}
+
+}  // namespace
