@@ -52,7 +52,6 @@
 %noexception set_error_factory;
 %noexception array_layout;
 %noexception record_members;
-%noexception stop_logging;
 %noexception calls_after_fork;
 
 /* ---- Status and error.  The error is the last parameter, so its argout runs last and sees every output. */
@@ -123,14 +122,9 @@ INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symnam
   }
 }
 %enddef
+OPTIONS(kvc_store_options, store_options_record)
 OPTIONS(kvc_object_options, object_options_record)
 
-%typemap(in) const kvc_store_options *options (kvc_store_options temp) {
-  KVC_INIT(&temp);
-  if (!record_fill(&temp, &store_options_record, $input)) SWIG_fail;
-  if (!log_open(&temp, PyTuple_GetItem($input, record_length(&store_options_record)))) SWIG_fail;
-  $1 = &temp;
-}
 
 %typemap(in) const kvc_shape *shape (ShapeHold hold = {0}) {
   if (!shape_open(&hold, $input)) SWIG_fail;
@@ -231,7 +225,7 @@ OPTIONS(kvc_object_options, object_options_record)
 
 /* ---- What is no call of the library */
 PyObject *set_error_factory(PyObject *factory);
-PyObject *array_layout(PyObject *object);
+%typemap(in) const char *name { $1 = (char *)PyUnicode_AsUTF8AndSize($input, NULL); if (!$1) SWIG_fail; }
+PyObject *array_layout(PyObject *object, const char *name);
 PyObject *record_members(void);
-PyObject *stop_logging(void);
 PyObject *calls_after_fork(void);

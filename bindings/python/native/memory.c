@@ -231,16 +231,17 @@ static PyObject *layout_tuple(const Memory *memory) {
     if (!length || PyTuple_SetItem(lengths, i, length) < 0) Py_CLEAR(lengths);
     if (!step || PyTuple_SetItem(strides, i, step) < 0) Py_CLEAR(strides);
   }
-  if (lengths && strides) return Py_BuildValue("(NNIIC)", lengths, strides, memory->element, memory->dtype, memory->code);
+  if (lengths && strides)
+    return Py_BuildValue("(NNIICN)", lengths, strides, memory->element, memory->dtype, memory->code, PyLong_FromVoidPtr(memory->data));
   Py_XDECREF(lengths);
   Py_XDECREF(strides);
   return NULL;
 }
 
-PyObject *array_layout(PyObject *object) {
+PyObject *array_layout(PyObject *object, const char *name) {
   Pin pin;
   Memory memory;
-  PyObject *layout = pin_memory(&pin, &memory, object, 0, "array") ? layout_tuple(&memory) : NULL;
+  PyObject *layout = pin_memory(&pin, &memory, object, 0, name) ? layout_tuple(&memory) : NULL;
   pin_release(&pin);
   return layout;
 }

@@ -32,14 +32,6 @@ void call_end(PyThreadState *thread);
 /* In the child, where the threads that were inside are no more. */
 PyObject *calls_after_fork(void);
 
-/* ---- log.c */
-
-/* Sends log lines to a callable (level, line), or nowhere for None.  The callable lives as long as the process: lines may come until
- * kvc_close has returned, which no reference of Python's can wait for. */
-int log_open(kvc_store_options *options, PyObject *callable);
-/* At the end of the interpreter: no line enters it any more. */
-PyObject *stop_logging(void);
-
 /* ---- integers.c */
 
 int as_u64(uint64_t *out, PyObject *object, const char *name);
@@ -72,8 +64,8 @@ int pin_memory(Pin *pin, Memory *memory, PyObject *object, int is_destination, c
 int memory_is_packed(const Memory *memory);
 /* A buffer of 4- or 8-byte integers, or a list of them. */
 int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name);
-/* (lengths, strides in bytes, bytes of an element, dtype, struct code) of anything that pin_memory takes. */
-PyObject *array_layout(PyObject *object);
+/* (lengths, strides in bytes, bytes of an element, dtype, struct code, address) of anything that pin_memory takes. */
+PyObject *array_layout(PyObject *object, const char *name);
 
 /* ---- records.c: the scalar members of structs */
 

@@ -31,7 +31,7 @@ struct Record {
 #define T kvc_store_options
 static const Member store_options_members[] = {
     M(T, U32, flags),        M(T, U64, memory_bytes),   M(T, U32, seq_max),    M(T, U32, queue_max), M(T, U32, view_max),
-    M(T, U32, worker_count), M(T, U64, open_bytes_max), M(T, U64, timeout_us), M(T, U64, lease_ms),  M(T, U32, log_level)};
+    M(T, U32, worker_count), M(T, U64, open_bytes_max), M(T, U64, timeout_us), M(T, U64, lease_ms)};
 RECORD(store_options, kvc_store_options);
 #undef T
 #define T kvc_layer

@@ -13,8 +13,6 @@ Calls, structs and rules are those of the C headers (kvc/kvc.h); arrays of any l
 
 from __future__ import annotations
 
-import atexit as _atexit
-
 from . import _native
 from .errors import (AbilityError, ArgumentError, Busy, Cancelled, Corrupt, DataError, Denied, DeviceError, Error, Exists, Forked, Full, Gone,
                      InputOutputError, InternalError, MisuseError, NoMemory, NoSnapshot, NotFound, RangeError, ReachError, ReadOnly, RoomError,
@@ -59,8 +57,6 @@ def status_name(status: int) -> str:
     """-40 -> "KVC_ERR_FULL"."""
     return _native.kvc_status_name(status)
 
-
-_atexit.register(_native.stop_logging)
 
 __all__ = [
     "ALL", "AbilityError", "ArgumentError", "Array", "BF16", "Busy", "Cancelled", "Corrupt", "DataError", "Denied", "DeviceError",

@@ -129,13 +129,13 @@ def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[
     """The Array of a memory with named axes, and the length of every axis."""
     if memory is None:
         return None, {}
-    shape, strides_bytes, element, found, code = _native.array_layout(memory)
+    shape, strides_bytes, element, found, code, _ = _native.array_layout(memory, name)
     names = _axis_names(name, axes, len(shape))
     lengths = dict.fromkeys(AXES, 1) | dict(zip(names, shape))
     strides = dict.fromkeys(AXES, 0)
+    if 0 in shape:
+        raise _refused(f"{name}: the {names[shape.index(0)]} axis has length 0")
     for axis, length, stride in zip(names, shape, strides_bytes):
-        if length == 0:
-            raise _refused(f"{name}: the {axis} axis has length 0")
         if length > 1 and stride == 0:
             raise _refused(f"{name}: the {axis} axis is broadcast (stride 0)")
         strides[axis] = stride if length > 1 else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Iterable, Iterator, Literal, Mapping, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Literal, Mapping, Sequence, Union, overload
 
 from . import _native
 from .errors import Gone, NotFound, RangeError
@@ -89,7 +89,16 @@ class Scope(Handle):
 
     # ---- objects
 
-    def put(self, items: Mapping[Key, Value] | Iterable[tuple[Key, Value]], *, group: bool = False, ttl_ms: int = 0,
+    @overload
+    def put(self, items: Mapping[bytes, Value], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+
+    @overload
+    def put(self, items: Mapping[str, Value], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+
+    @overload
+    def put(self, items: Iterable[tuple[Key, Value]], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+
+    def put(self, items: Mapping[Any, Value] | Iterable[tuple[Key, Value]], *, group: bool = False, ttl_ms: int = 0,
             timeout_us: int = 0) -> None:
         """Stores values, write-once: equal bytes again are fine, others are Exists.  A value is memory or a list of pieces.
 

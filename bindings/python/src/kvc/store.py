@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Callable, Self
+from typing import Self
 
 from . import _native
 from .errors import Corrupt, Forked, Stale
@@ -13,20 +13,17 @@ from .shape import Shape
 
 
 class Store:
-    """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it.
-
-    log(level, line) is called on any thread, must not call kvc, and lives as long as the process.
-    """
+    """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it."""
 
     __slots__ = ("_handle", "_is_open", "__weakref__")
 
     def __init__(self, uri: str = "mem:", *, memory_bytes: int = 0, seq_max: int = 0, queue_max: int = 0, view_max: int = 0,
                  worker_count: int = 0, open_bytes_max: int = 0, timeout_us: int = 0, lease_ms: int = 0, verify_reads: bool = False,
-                 zero: bool = False, populate: bool = False, log: Callable[[int, str], object] | None = None, log_level: int = 0) -> None:
+                 zero: bool = False, populate: bool = False) -> None:
         flags = (_native.KVC_OPEN_VERIFY_READS * verify_reads | _native.KVC_OPEN_ZERO * zero | _native.KVC_OPEN_POPULATE * populate)
-        self._is_open = False
+        self._handle, self._is_open = 0, False
         self._handle = _native.kvc_open(uri, (flags, memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us,
-                                              lease_ms, log_level, log))
+                                              lease_ms))
         self._is_open = True
 
     def close(self) -> None:

@@ -1,0 +1,95 @@
+"""The package covers every call that is built, and says of itself what is true."""
+
+import dataclasses
+import importlib.metadata
+import pathlib
+import re
+import subprocess
+import sys
+
+import kvc
+import pytest
+from kvc import _native
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def built_calls():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    section = text[text.index("Built:"):text.index("Declared, not built yet")]
+    return sorted(set(re.findall(r"`(kvc_\w+)`", section)))
+
+
+def declared_calls():
+    headers = "".join(path.read_text() for path in (ROOT / "include/kvc").glob("*.h"))
+    return sorted(set(re.findall(r"^KVC_API [^;(]*?\b(kvc_\w+)\(", headers, re.M)))
+
+
+def test_every_built_call_is_in_the_raw_layer_and_nothing_else_is():
+    assert built_calls(), "the changelog lists none"
+    assert set(built_calls()) <= set(declared_calls())
+    wrapped = {name for name in dir(_native) if re.fullmatch(r"kvc_\w+", name)}
+    assert wrapped == set(built_calls())
+
+
+def test_every_call_of_the_raw_layer_is_used_by_the_typed_layer():
+    package = pathlib.Path(kvc.__file__).parent
+    text = "".join(path.read_text() for path in package.glob("*.py"))
+    assert [name for name in built_calls() if f"_native.{name}(" not in text] == []
+
+
+def test_every_constant_of_the_headers_is_in_the_raw_layer():
+    headers = "".join((ROOT / "include/kvc" / name).read_text() for name in ("error.h", "types.h", "store.h", "seq.h", "object.h"))
+    names = set(re.findall(r"^\s+(KVC_[A-Z0-9_]+) = -?\d+", headers, re.M))
+    assert len(names) > 60
+    assert [name for name in sorted(names) if not hasattr(_native, name)] == []
+
+
+@pytest.mark.parametrize("kind, struct, less", [
+    (kvc.StoreInfo, "kvc_store_info", 0), (kvc.VerifyInfo, "kvc_verify_info", 0), (kvc.ShapeInfo, "kvc_shape_info", 0),
+    (kvc.ScopeInfo, "kvc_scope_info", 0), (kvc.SeqInfo, "kvc_seq_info", 0), (kvc.MatchInfo, "kvc_match_info", 0),
+    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0)])
+def test_dataclasses_have_the_members_of_the_structs_in_their_order(kind, struct, less):
+    members = _native.record_members()[struct]
+    assert [field.name for field in dataclasses.fields(kind)] == list(members[:len(members) - less])
+
+
+def test_infos_and_descriptions_are_frozen():
+    for kind in (kvc.StoreInfo, kvc.VerifyInfo, kvc.ScopeInfo, kvc.SeqInfo, kvc.MatchInfo, kvc.Result, kvc.Metrics, kvc.ShapeInfo, kvc.Shape,
+                 kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry):
+        assert kind.__dataclass_params__.frozen, kind
+
+
+def test_packed_descriptions_have_the_order_of_the_structs():
+    members = _native.record_members()
+    layer = kvc.Layer(**{name: 100 + i for i, name in enumerate(members["kvc_layer"])})
+    assert layer._packed() == tuple(range(100, 100 + len(members["kvc_layer"])))
+    array = kvc.Array(b"", 7, **{name: 100 + i for i, name in enumerate(members["kvc_array"])})
+    assert array._packed() == (b"", 7, *range(100, 100 + len(members["kvc_array"])))
+    rows = kvc.Rows(**{name: 100 + i for i, name in enumerate(members["kvc_rows"])})
+    assert rows._packed() == (*range(100, 100 + len(members["kvc_rows"])), None, None, None, None, None, None)
+    shape = kvc.Shape(**{name: 100 + i for i, name in enumerate(members["kvc_shape"])}, layers=[])
+    assert shape._packed() == (*range(100, 100 + len(members["kvc_shape"])), ())
+
+
+def test_version_is_the_package_s():
+    assert ".".join(map(str, kvc.version())) == importlib.metadata.version("kvc")
+    assert kvc.features() >= 0
+
+
+def test_all_names_what_there_is():
+    assert sorted(kvc.__all__) == sorted(set(kvc.__all__))
+    assert [name for name in kvc.__all__ if not hasattr(kvc, name)] == []
+
+
+def test_the_package_is_typed_and_built_for_the_stable_abi():
+    package = pathlib.Path(kvc.__file__).parent
+    assert (package / "py.typed").exists()
+    assert pathlib.Path(_native.__file__).name == "_native.abi3.so"
+    wheel = next(text for path in importlib.metadata.files("kvc") if path.name == "WHEEL" and (text := path.read_text()))
+    assert "Tag: cp311-abi3-" in wheel
+
+
+def test_no_array_library_is_imported():
+    code = "import sys, kvc; sys.exit(any(name in sys.modules for name in ('numpy', 'torch', 'ctypes')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,146 @@
+"""Other threads go on while a call waits; one sequence may be shared; close waits."""
+
+import threading
+import time
+
+import kvc
+import numpy as np
+import pytest
+from conftest import Model, check
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A store with a sequence whose gather takes long enough to watch."""
+    layers, tokens, heads, dim = 8, 4096, 8, 128
+    shape = kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=layers, kv_heads=heads, k_dim=dim, v_dim=dim)])
+    with kvc.Store("mem:", memory_bytes=512 << 20) as store:
+        seq = store.scope(model="large", shape=shape).sequence(private=True)
+        k = np.ones((layers, tokens, heads, dim), np.float16)
+        seq.append(None, [kvc.Rows.of(k=k, v=k)])
+        yield store, seq, [kvc.Rows.of(k=np.zeros(k.shape, np.float32), v=np.zeros(k.shape, np.float32))]
+
+
+def counted_during(call):
+    """How often another thread came around between the start and the end of a call."""
+    times, stop = [], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            times.append(time.perf_counter())
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    while not times:
+        time.sleep(0.001)
+    begin = time.perf_counter()
+    call()
+    end = time.perf_counter()
+    stop.set()
+    thread.join()
+    return sum(begin < at < end for at in times), end - begin
+
+
+def test_the_interpreter_runs_while_rows_move(large):
+    _, seq, rows = large
+    count, seconds = counted_during(lambda: [seq.gather(rows) for _ in range(8)])
+    assert seconds > 0.02, "too short to tell"
+    assert count > seconds * 1000
+
+
+def test_the_interpreter_runs_while_a_store_is_verified(large):
+    store, _, _ = large
+    scope = store.scope(model="objects")
+    value = np.ones(32 << 20, np.uint8)
+    for i in range(4):
+        scope.put({f"{i}": value})
+    count, seconds = counted_during(lambda: [store.verify() for _ in range(4)])
+    assert count > seconds * 1000
+
+
+def test_threads_share_a_sequence(scope):
+    model = Model(256)
+    seq = model.store(scope)
+    errors = []
+
+    def read():
+        try:
+            for _ in range(200):
+                k, v = model.poisoned()
+                seq.gather([kvc.Rows.of(k=k, v=v)])
+                check(model, k, v, 256)
+        except BaseException as error:
+            errors.append(error)
+
+    def write():
+        try:
+            more = Model(1, seed=5)
+            for i in range(200):
+                seq.append(more.tokens, [kvc.Rows.of(k=more.k, v=more.v, token_begin=256)])
+                seq.truncate(256)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for work in (read, read, write)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_threads_write_one_prefix_and_one_wins_whole(scope):
+    models = [Model(128, seed=1) for _ in range(4)]
+    for i, model in enumerate(models):
+        model.k[:], model.v[:] = i, i
+    barrier = threading.Barrier(4)
+
+    def write(model):
+        barrier.wait()
+        with scope.sequence() as seq:
+            for layer in range(3):
+                seq.append(model.tokens if layer == 0 else None,
+                           [kvc.Rows.of(k=model.k[layer], v=model.v[layer], axes="token head dim", layer_begin=layer)])
+
+    threads = [threading.Thread(target=write, args=[model]) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seq, info = scope.match(models[0].tokens)
+    assert info.tokens == 128
+    k, v = models[0].poisoned()
+    seq.gather([kvc.Rows.of(k=k, v=v)])
+    for chunk in (slice(0, 64), slice(64, 128)):
+        assert len(np.unique(k[:, chunk])) == 1 and (k[:, chunk] == v[:, chunk]).all()
+
+
+def test_close_waits_for_the_calls_inside():
+    for _ in range(20):
+        store = kvc.Store("mem:", memory_bytes=64 << 20)
+        scope = store.scope(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=3, kv_heads=2, k_dim=8, v_dim=8)]))
+        model = Model(512)
+        seqs = [model.store(scope) for _ in range(3)]
+        scope.put({"k": bytes(1 << 20)})
+        ends = []
+
+        def read(seq):
+            room = bytearray(1 << 20)
+            try:
+                while True:
+                    k, v = model.poisoned()
+                    seq.gather([kvc.Rows.of(k=k, v=v)])
+                    scope.get_into([("k", room)])
+                    scope.match(model.tokens)
+            except kvc.Error as error:
+                ends.append(type(error))
+
+        threads = [threading.Thread(target=read, args=[seq]) for seq in seqs]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.005)
+        store.close()
+        for thread in threads:
+            thread.join()
+        assert ends == [kvc.Stale] * 3
