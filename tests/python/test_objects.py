@@ -40,6 +40,23 @@ def test_a_batch_lands_in_slices_of_one_arena(objects):
     assert arena.tobytes() == b"".join(reversed(values))
 
 
+def test_items_may_name_their_part_of_an_arena(objects):
+    source, arena = np.random.default_rng(2).integers(0, 256, 1000, dtype=np.uint8), bytearray(1000)
+    other = np.zeros(100, np.uint8)
+    objects.put([("a", source, 10, 200), ("b", source, 500, 500), ("c", memoryview(source), 0, 0)])
+    assert objects.get_into([("b", arena, 0, 500), ("a", arena, 700, 300), ("c", other, 100, 0), ("a", [other, bytearray(100)]),
+                             ("b", arena, 200, 500)]) == [500, 200, 0, 200, 500]
+    assert arena == source[500:700].tobytes() + source[500:].tobytes() + source[10:210].tobytes() + bytes(100)
+    np.testing.assert_array_equal(other, source[10:110])
+    for offset, size in ((501, 500), (1001, 0), (0, 1001), (2**64 - 1, 2)):
+        with pytest.raises(kvc.ArgumentError, match="do not lie in the 1000 bytes"):
+            objects.get_into([("b", arena, offset, size)])
+    with pytest.raises(kvc.ArgumentError, match="offset: -1"):
+        objects.get_into([("b", arena, -1, 5)])
+    with pytest.raises(kvc.ArgumentError, match="value: "):
+        objects.get_into([("b", arena, 0, 500), ("b", bytes(source), 0, 500)])
+
+
 def test_an_absent_key_is_not_found_and_names_the_leading_part(objects):
     objects.put({"a": b"1", "b": b"2", "d": b"4"})
     rooms = [bytearray(1) for _ in range(4)]
@@ -115,9 +132,9 @@ def test_scopes_keep_their_objects_apart(store, objects):
 @pytest.mark.parametrize("call, kind, message", [
     (lambda o: o.put({"": b"1"}), kvc.ArgumentError, "key"), (lambda o: o.put({"k" * 65: b"1"}), kvc.ArgumentError, "key"),
     (lambda o: o.put([("k", 5)]), TypeError, "value: an object with the buffer protocol"),
-    (lambda o: o.put([(5, b"1")]), TypeError, "key: bytes or str are needed"), (lambda o: o.put(["k"]), TypeError, "pairs is needed"),
+    (lambda o: o.put([(5, b"1")]), TypeError, "key: bytes or str are needed"), (lambda o: o.put(["k"]), TypeError, "tuples is needed"),
     (lambda o: o.put([("k", np.zeros((4, 4))[:, ::2])]), kvc.ArgumentError, "value: "),
-    (lambda o: o.get_into([("k", b"constant")]), kvc.ArgumentError, "value: "), (lambda o: o.get_into("k"), TypeError, "pairs is needed"),
+    (lambda o: o.get_into([("k", b"constant")]), kvc.ArgumentError, "value: "), (lambda o: o.get_into("k"), TypeError, "tuples is needed"),
     (lambda o: o.exists("k"), TypeError, "keys: a list is needed"), (lambda o: o.exists([None]), TypeError, "key: bytes or str"),
     (lambda o: o.delete(["absent"]), kvc.NotFound, "no such key")])
 def test_wrong_batches_are_refused(objects, call, kind, message):

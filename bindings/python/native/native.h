@@ -110,6 +110,8 @@ typedef struct ObjectList {
   Pin *pins;
   size_t pin_count;
   ObjectUse use;
+  PyObject *arena; /* of the slice before, and all of its memory */
+  kvc_bytes arena_part;
 } ObjectList;
 int object_list_open(ObjectList *list, PyObject *items, ObjectUse use);
 /* After a failure (status, bytes of the value, tier) of every item; else the sizes, None where absent, for get and exists; else None. */

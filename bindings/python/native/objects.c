@@ -1,7 +1,9 @@
 /* Batches of objects.  Small values take about a microsecond in the library, so a batch costs one allocation and no Python call here. */
 #include "native.h"
 
-static const char *const kNeedItems = "objects: a list of (key, value) pairs is needed";
+static const char *const kNeedItems = "objects: a list of (key, value) or (key, memory, offset, bytes) tuples is needed";
+
+enum { PAIR = 2, SLICE = 4 };
 
 static int is_list(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
 static Py_ssize_t list_length(PyObject *list) { return PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list); }
@@ -14,12 +16,13 @@ static Py_ssize_t count_parts(PyObject *items, Py_ssize_t count) {
   Py_ssize_t parts = 0;
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *item = PyTuple_GetItem(items, i);
-    if (!PyTuple_Check(item) || PyTuple_Size(item) != 2) {
+    const Py_ssize_t length = PyTuple_Check(item) ? PyTuple_Size(item) : 0;
+    if (length != PAIR && length != SLICE) {
       PyErr_SetString(PyExc_TypeError, kNeedItems);
       return -1;
     }
     PyObject *value = PyTuple_GetItem(item, 1);
-    parts += is_list(value) ? list_length(value) : 1;
+    parts += length == PAIR && is_list(value) ? list_length(value) : 1;
   }
   return parts;
 }
@@ -59,8 +62,8 @@ static int fill_key(kvc_object *object, PyObject *key) {
 static int fill_part(ObjectList *list, kvc_bytes *part, PyObject *piece) {
   const int is_destination = list->use == OBJECT_GET;
   Pin *pin = &list->pins[list->pin_count++];
+  memset(pin, 0, sizeof *pin);
   if (PyObject_CheckBuffer(piece)) { /* the plain form first: no shape, no format */
-    memset(pin, 0, sizeof *pin);
     if (PyObject_GetBuffer(piece, &pin->view, is_destination ? PyBUF_WRITABLE : PyBUF_SIMPLE) == 0) {
       pin->has_view = 1;
       part->data = pin->view.buf;
@@ -81,18 +84,42 @@ static int fill_part(ObjectList *list, kvc_bytes *part, PyObject *piece) {
   return 1;
 }
 
+static int slot_missing(void) {
+  raise_argument("value: a list of pieces grew during the call");
+  return 0;
+}
+
 static int fill_value(ObjectList *list, kvc_object *object, kvc_bytes *parts, PyObject *value, size_t limit) {
   object->parts = parts;
   object->part_count = is_list(value) ? (uint64_t)list_length(value) : 1;
-  if (object->part_count > limit) {
-    raise_argument("value: its list of pieces grew during the call");
-    return 0;
-  }
+  if (object->part_count > limit) return slot_missing();
   if (!is_list(value)) return fill_part(list, parts, value);
   for (uint64_t i = 0; i < object->part_count; i++) {
     PyObject *piece = list_item(value, (Py_ssize_t)i);
     if (!piece || !fill_part(list, &parts[i], piece)) return 0;
   }
+  return 1;
+}
+
+/* (key, memory, offset, bytes): items that follow one another in one arena pin it once. */
+static int fill_slice(ObjectList *list, kvc_object *object, kvc_bytes *part, PyObject *item) {
+  PyObject *memory = PyTuple_GetItem(item, 1);
+  if (memory != list->arena) {
+    list->arena = NULL;
+    if (!fill_part(list, &list->arena_part, memory)) return 0;
+    list->arena = memory;
+  }
+  uint64_t offset, bytes;
+  if (!as_u64(&offset, PyTuple_GetItem(item, 2), "offset") || !as_u64(&bytes, PyTuple_GetItem(item, 3), "bytes")) return 0;
+  if (offset > list->arena_part.bytes || bytes > list->arena_part.bytes - offset) {
+    raise_argument("value: %llu bytes from offset %llu do not lie in the %llu bytes of the memory", (unsigned long long)bytes,
+                   (unsigned long long)offset, (unsigned long long)list->arena_part.bytes);
+    return 0;
+  }
+  part->data = (char *)list->arena_part.data + offset;
+  part->bytes = bytes;
+  object->parts = part;
+  object->part_count = 1;
   return 1;
 }
 
@@ -109,12 +136,19 @@ int object_list_open(ObjectList *list, PyObject *items, ObjectUse use) {
   const Py_ssize_t parts = has_values(use) ? count_parts(list->items, count) : 0;
   if (parts < 0 || !allocate(list, (size_t)count, (size_t)parts)) return 0;
   kvc_bytes *all_parts = (kvc_bytes *)(void *)(list->objects + count);
+  size_t used = 0;
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *item = PyTuple_GetItem(list->items, i);
     PyObject *key = has_values(use) ? PyTuple_GetItem(item, 0) : item;
     if (!fill_key(&list->objects[i], key)) return 0;
-    const size_t used = list->pin_count;
-    if (has_values(use) && !fill_value(list, &list->objects[i], all_parts + used, PyTuple_GetItem(item, 1), (size_t)parts - used)) return 0;
+    if (!has_values(use)) continue;
+    if (PyTuple_Size(item) == SLICE) {
+      if (used == (size_t)parts) return slot_missing();
+      if (!fill_slice(list, &list->objects[i], all_parts + used, item)) return 0;
+    } else if (!fill_value(list, &list->objects[i], all_parts + used, PyTuple_GetItem(item, 1), (size_t)parts - used)) {
+      return 0;
+    }
+    used += (size_t)list->objects[i].part_count;
   }
   return 1;
 }

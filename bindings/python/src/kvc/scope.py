@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Key = Union[bytes, str]
     Value = Union[Memory, Sequence[Memory]]
+    Item = Union[tuple[Key, Value], tuple[Key, Memory, int, int]]
 
 LIST_PAGE = 256
 GET_GUESS_BYTES = 4096
@@ -96,11 +97,13 @@ class Scope(Handle):
     def put(self, items: Mapping[str, Value], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
 
     @overload
-    def put(self, items: Iterable[tuple[Key, Value]], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+    def put(self, items: Iterable[Item], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
 
-    def put(self, items: Mapping[Any, Value] | Iterable[tuple[Key, Value]], *, group: bool = False, ttl_ms: int = 0,
+    def put(self, items: Mapping[Any, Value] | Iterable[Item], *, group: bool = False, ttl_ms: int = 0,
             timeout_us: int = 0) -> None:
-        """Stores values, write-once: equal bytes again are fine, others are Exists.  A value is memory or a list of pieces.
+        """Stores values, write-once: equal bytes again are fine, others are Exists.
+
+        An item is (key, memory), (key, [pieces]), or (key, memory, offset, bytes): part of an arena, without a slice to be made of it.
 
         group: all items become visible together or none.
         """
@@ -108,8 +111,8 @@ class Scope(Handle):
         options = (_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0) if group or ttl_ms else None
         _native.kvc_object_put(self._handle, pairs, options, timeout_us)
 
-    def get_into(self, items: Sequence[tuple[Key, Value]], *, leading: bool = False, timeout_us: int = 0) -> list[int]:
-        """Lands each key's value in the caller's memory, and returns the bytes of each.
+    def get_into(self, items: Sequence[Item], *, leading: bool = False, timeout_us: int = 0) -> list[int]:
+        """Lands each key's value in the caller's memory, and returns the bytes of each.  Items as in put.
 
         NotFound if one is absent, with `done` the leading items that are right; with leading=True a shorter list instead.
         """
