@@ -111,9 +111,7 @@ def ask_all(model, scope, document, layout, contexts, store, console):
 def main():
     arguments = parse_arguments()
     console = report.Console(arguments.phase)
-    busy = os.getloadavg()[0]
-    if busy > 1:
-        console.line(f"   note: {busy:.0f} other programs were running in the last minute; llama.cpp's threads wait for each other, so the times suffer")
+    report.note_busy_machine(console)
     with kvc.Store("mem:", memory_bytes=STORE_BYTES) as store:
         with console.phase(f"load the model, {arguments.threads} threads"):
             model = llama.Model(arguments.model)

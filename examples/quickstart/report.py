@@ -48,6 +48,14 @@ class Console:
         self.line(f"  {'total':<58}{sum(seconds for _, seconds in self.phases):>8.1f} s")
 
 
+def note_busy_machine(console):
+    """The times are only as good as the machine is idle, so say it when others compute at this moment (Linux)."""
+    with contextlib.suppress(OSError), open("/proc/loadavg") as file:
+        others = int(file.read().split()[3].split("/")[0]) - 1
+        if others > 0:
+            console.line(f"   note: {others} other threads are running now; llama.cpp's threads wait for each other, so its times suffer")
+
+
 def yes_no(value):
     return "yes" if value else "NO"
 
