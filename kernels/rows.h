@@ -39,6 +39,14 @@ struct Move {
   bool stream;
 };
 
+/// From how many bytes a call of the store sets `stream`, counted over everything that it moves, not one page.  Measured on a server core
+/// with 2 MiB of second-level cache (README.md): a destination in the engine's or the host's memory may still be in cache from the last
+/// call, and then plain stores are faster until it outgrows that cache.
+constexpr uint64_t stream_bytes_min = 1u << 20;
+/// The same for appends: pages are not in cache and nobody reads them soon; past it is faster from 16 KiB, and from 64 KiB even when they
+/// are read back at once.
+constexpr uint64_t stream_in_bytes_min = 1u << 16;
+
 /// Functions chosen once for this machine (base, avx2, avx512; neon later); every entry gives the same bits in every variant.
 /// Conversions: f32, f16, bf16 in any pair, round to nearest even, NaN stays NaN (payload may be cut, quiet bit set; equal dtypes are
 /// copied bit for bit), overflow to infinity, subnormals kept.  f8_e4m3 and u8 only to themselves.
