@@ -1,5 +1,7 @@
 #include "kvc/object.h"
 
+#include <cstddef>
+
 #include "api/shim.h"
 
 using namespace kvc;
@@ -14,14 +16,16 @@ kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects
   return guard(error, [&](Error &e) -> kvc_status {
     Output<kvc_result> output(result, "result");
     KVC_TRY(output.check(e));
-    KVC_TRY(check_call(call, e));
-    ScopeUse use;
-    KVC_TRY(use.enter(scope, e));
-    kvc_object_options o;
-    KVC_TRY(read_options(o, options, "options", e));
-    if (!objects || !object_count) return fail(e, KVC_ERR_ARGUMENT, "objects %s, object_count %zu: nothing to do", objects ? "given" : "NULL", object_count);
-    std::span<kvc_object> items(objects, object_count);
-    const kvc_status status = body(use.store(), output.value(), use.scope(), items, o, e);
+    const kvc_status status = [&]() -> kvc_status {
+      KVC_TRY(check_call(call, e));
+      ScopeUse use;
+      KVC_TRY(use.enter(scope, e));
+      kvc_object_options o;
+      KVC_TRY(read_options(o, options, "options", e));
+      if (!objects || !object_count) return fail(e, KVC_ERR_ARGUMENT, "objects %s, object_count %zu: nothing to do", objects ? "given" : "NULL", object_count);
+      std::span<kvc_object> items(objects, object_count);
+      return body(use.store(), output.value(), use.scope(), items, o, e);
+    }();
     fill_result(output.value(), status, operation, call, e);
     output.write();
     return status;
@@ -44,9 +48,10 @@ kvc_status kvc_object_get(kvc_result *result, const kvc_scope *scope, kvc_object
 
 kvc_status kvc_object_exists(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
                              const kvc_call *call, kvc_error *error) {
-  const bool no_place = !result && options && options->size >= 8 && (options->flags & KVC_OBJECT_LEASE);
+  constexpr size_t lease_end = offsetof(kvc_result, lease) + sizeof(kvc_lease *);
+  const bool no_place = (!result || result->size < lease_end) && options && options->size >= 8 && (options->flags & KVC_OBJECT_LEASE);
   return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_EXISTS, error, [&](Store &s, auto &...args) -> kvc_status {
-    if (no_place) return fail(std::get<4>(std::tie(args...)), KVC_ERR_ARGUMENT, "result is NULL: with KVC_OBJECT_LEASE the lease comes in it");
+    if (no_place) return fail(std::get<4>(std::tie(args...)), KVC_ERR_ARGUMENT, "result is %s: with KVC_OBJECT_LEASE the lease comes in it", result ? "of a size without a lease" : "NULL");
     return s.object_exists(args...);
   });
 }

@@ -109,12 +109,14 @@ kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_rows *ro
   return guard(error, [&](Error &e) -> kvc_status {
     Output<kvc_result> output(result, "result");
     KVC_TRY(output.check(e));
-    KVC_TRY(check_call(call, e));
-    SeqUse use;
-    KVC_TRY(use.enter(seq, Mode::shared, e));
-    RowsIn in;
-    KVC_TRY(in.read(rows, row_count, use.store().resource(), e));
-    const kvc_status status = use.store().gather(output.value(), use.seq(), in.span(), e);
+    const kvc_status status = [&]() -> kvc_status {
+      KVC_TRY(check_call(call, e));
+      SeqUse use;
+      KVC_TRY(use.enter(seq, Mode::shared, e));
+      RowsIn in;
+      KVC_TRY(in.read(rows, row_count, use.store().resource(), e));
+      return use.store().gather(output.value(), use.seq(), in.span(), e);
+    }();
     fill_result(output.value(), status, KVC_OP_GATHER, call, e);
     output.write();
     return status;

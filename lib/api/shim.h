@@ -21,10 +21,18 @@ using base::HandleKind;
 using base::Token;
 using store::Store;
 
+/// No struct of any header comes near this: a size beyond it is memory that was never initialised.
+constexpr uint32_t struct_size_max = 4096;
+
+[[nodiscard]] inline kvc_status check_size(uint32_t size, const char *name, Error &error) {
+  if (size >= sizeof(uint32_t) * 2 && size <= struct_size_max) return KVC_OK;
+  return fail(error, KVC_ERR_ARGUMENT, "%s.size %u: KVC_INIT the struct", name, size);
+}
+
 /// Copies an input struct of the caller's size; what it does not know is zero, what we do not know must be.
 template <typename T>
 [[nodiscard]] kvc_status read_struct(T &out, const T *in, uint32_t size, const char *name, Error &error) {
-  if (size < sizeof(uint32_t) * 2) return fail(error, KVC_ERR_ARGUMENT, "%s.size %u: KVC_INIT the struct", name, size);
+  KVC_TRY(check_size(size, name, error));
   out = T{};
   std::memcpy(static_cast<void *>(&out), in, size < sizeof(T) ? size : sizeof(T));
   const auto *tail = reinterpret_cast<const unsigned char *>(in);
@@ -47,8 +55,7 @@ class Output {
  public:
   Output(T *user, const char *name) : user_(user), name_(name) {}
   [[nodiscard]] kvc_status check(Error &error) const {
-    if (user_ && user_->size < sizeof(uint32_t) * 2) return fail(error, KVC_ERR_ARGUMENT, "%s.size %u: KVC_INIT the struct", name_, user_->size);
-    return KVC_OK;
+    return user_ ? check_size(user_->size, name_, error) : KVC_OK;
   }
   T &value() { return value_; }
   void write() {

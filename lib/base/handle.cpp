@@ -114,7 +114,7 @@ kvc_status store_of(void **store, const Token &token, HandleKind kind, Error &er
   static const char *const names[] = {"", "store", "scope", "seq", "queue", "lease", "view", "region"};
   const char *wanted = names[static_cast<uint32_t>(kind)];
   if (token.kind == HandleKind::none && token.generation == 0) return fail(error, KVC_ERR_MISUSE, "NULL where a kvc_%s is needed", wanted);
-  if (token.kind != kind) return fail(error, KVC_ERR_MISUSE, "not a kvc_%s: a handle of another kind, or no handle", wanted);
+  if (token.kind != kind || token.generation == 0) return fail(error, KVC_ERR_MISUSE, "not a kvc_%s: a handle of another kind, or no handle", wanted);
   if (token.process != process_tag()) return fail(error, KVC_ERR_FORKED, "kvc_%s of the parent process: open a store of this one", wanted);
   StoreSlot *slots = process_page()->slots.load(std::memory_order_acquire);
   const uint32_t generation = slots ? slots[token.store].generation.load(std::memory_order_acquire) : 0;

@@ -69,10 +69,11 @@ kvc_status Store::lease_renew(const base::Token &token, uint64_t lease_ms, Error
 
 kvc_status Store::lease_release(const base::Token &token, Error &error) {
   std::unique_lock lock(mutex_);
-  const bool lapsed = lease_handles_.lapsed(token);
   void *object;
-  if (lease_handles_.retire(&object, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_lease was released before");
+  if (lease_handles_.enter_exclusive(&object, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_lease was released before");
   auto *lease = static_cast<Lease *>(object);
+  const bool lapsed = lease_handles_.lapsed(token);
+  lease_handles_.remove(token);
   if (!lapsed)
     for (const Ref ref : lease->refs) index_->unpin(ref, lease->tick, true);
   lock.unlock();

@@ -85,7 +85,7 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   info.tokens = info.tokens_attention = info.tokens_hot = seq->length;
   const uint64_t rate = gather_bytes_per_ms_.load(std::memory_order_relaxed);
   info.fetch_us = rate ? chunks * scope.layout.payload_bytes() * 1000 / rate : 0;
-  info.prefill_us = seq->length * o.prefill_ns_per_token / 1000;
+  info.prefill_us = static_cast<uint64_t>(std::min(static_cast<double>(seq->length) * static_cast<double>(o.prefill_ns_per_token) / 1000, 0x1p62));
   if (peek) {
     table_unref(seq->table);
     return KVC_OK;

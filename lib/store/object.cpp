@@ -216,6 +216,7 @@ kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_obj
 kvc_status Store::get_object(kvc_object &object, Scope &scope, kvc_result &result, Error &error) {
   uint64_t room;
   object.value_size = 0;
+  object.tier = 0;
   KVC_TRY(check_object(object, true, &room, error));
   Ref ref;
   {
@@ -256,7 +257,7 @@ kvc_status Store::object_get(kvc_result &result, Scope &scope, std::span<kvc_obj
   for (kvc_object &object : objects) {
     Error item;
     Error &sink = outcome.first == KVC_OK ? error : item;
-    if ((o.flags & KVC_OBJECT_LEADING) && outcome.first != KVC_OK) object.status = KVC_ERR_NOT_FOUND, object.value_size = 0;
+    if ((o.flags & KVC_OBJECT_LEADING) && outcome.first != KVC_OK) object.status = KVC_ERR_NOT_FOUND, object.value_size = 0, object.tier = 0;
     else outcome.item(object, get_object(object, scope, result, sink));
   }
   result.bytes_host = result.bytes;
@@ -284,6 +285,7 @@ kvc_status Store::object_exists(kvc_result &result, Scope &scope, std::span<kvc_
       const bool skip = (o.flags & KVC_OBJECT_LEADING) && outcome.first != KVC_OK;
       const Ref ref = skip ? Ref{} : find_object(scope, key_of(object));
       object.value_size = 0;
+      object.tier = 0;
       if (ref) {
         object.value_size = reinterpret_cast<const ObjectHeader *>(slot_data(index_->node(ref)))->value_bytes;
         object.tier = KVC_TIER_HOST;
