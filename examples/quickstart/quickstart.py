@@ -113,7 +113,7 @@ def main():
     console = report.Console(arguments.phase)
     report.note_busy_machine(console)
     with kvc.Store("mem:", memory_bytes=STORE_BYTES) as store:
-        with console.phase(f"load the model, {arguments.threads} threads"):
+        with console.phase(f"load the model, threads: {arguments.threads}"):
             model = llama.Model(arguments.model)
             contexts = [llama.Context(model, CONTEXT_TOKENS, arguments.threads, not arguments.no_flash_attention) for _ in range(2)]
             scope = open_scope(store, model, arguments)
@@ -131,7 +131,7 @@ def main():
     report.print_chart(console, answers)
     if arguments.picture:
         with console.phase("draw the picture"):
-            report.draw(arguments.picture, answers, f"{arguments.model.stem}, {len(prefix):,} tokens of document, {arguments.threads} threads")
+            report.draw(arguments.picture, answers, f"{arguments.model.stem}, {len(prefix):,} tokens of document, threads: {arguments.threads}")
             console.line(f"   {arguments.picture}")
     report.print_total(console, answers)
     console.print_phases()

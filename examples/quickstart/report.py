@@ -136,7 +136,7 @@ def draw(path, answers, title):
                             va="center", fontsize=8.5)
         token_axes.set_yticks([])
         token_axes.set_xlim(0, max(answer.prompt_tokens for answer in answers) * 1.38)
-        token_axes.set_xlabel("tokens of the prompt, and the answer against the replayed run")
+        token_axes.set_xlabel("prompt tokens; right: against the replayed run")
         for axes in (time_axes, token_axes):
             axes.invert_yaxis()
             axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
