@@ -44,7 +44,9 @@ static inline void transpose_4x4_32(uint8_t *to, size_t to_stride, const uint8_t
 template <size_t element>
 static inline void transpose_small(uint8_t *to, size_t to_stride, const uint8_t *from, size_t from_stride, size_t rows, size_t columns) {
   for (size_t column = 0; column < columns; ++column) {
-    for (size_t row = 0; row < rows; ++row) memcpy(to + column * to_stride + row * element, from + row * from_stride + column * element, element);
+    for (size_t row = 0; row < rows; ++row) {
+      memcpy(to + column * to_stride + row * element, from + row * from_stride + column * element, element);
+    }
   }
 }
 

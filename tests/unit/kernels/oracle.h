@@ -84,8 +84,8 @@ inline uint64_t caller_offset(const RowsSide &rows, uint64_t i, uint64_t head, u
     block = static_cast<uint64_t>(rows.blocks[slot / rows.block_tokens]);
     inside = slot % rows.block_tokens;
   }
-  uint64_t within_group = d % rows.dim_group * dtype_bytes(rows.dtype);
-  return block * rows.block_stride + inside * rows.token_stride + head * rows.head_stride + d / rows.dim_group * rows.dim_stride + within_group;
+  uint64_t row = block * rows.block_stride + inside * rows.token_stride + head * rows.head_stride;
+  return row + d / rows.dim_group * rows.dim_stride + d % rows.dim_group * dtype_bytes(rows.dtype);
 }
 
 /// Moves into `to`, a copy of the destination's bytes; `from` are the source's.

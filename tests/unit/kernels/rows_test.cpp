@@ -67,7 +67,8 @@ size_t lay_out(RowsSide &rows, uint32_t block_count, uint32_t slots, uint32_t he
   bool gaps = random.below(2) != 0;
   for (const Axis &axis : axes) {
     uint64_t gap = 0;
-    if (gaps && random.below(2) != 0) gap = random.below(2) != 0 ? random.below(5) : extent;  // K|V beside each other: a gap of the same size
+    // K and V beside each other are a gap of the same size.
+    if (gaps && random.below(2) != 0) gap = random.below(2) != 0 ? random.below(5) : extent;
     *axis.stride = extent + gap;
     extent = *axis.stride * axis.count;
   }
@@ -78,8 +79,8 @@ std::string describe(const Case &made) {
   const RowsSide &rows = made.rows;
   const Move &move = made.move;
   std::ostringstream text;
-  text << "dim " << made.page.dim << " page_tokens " << made.page.page_tokens << " heads " << move.head_begin << "+" << move.head_count << "/"
-       << made.heads << " tokens " << move.token_begin << "+" << move.token_count << " slot " << rows.slot_begin << " block_tokens "
+  text << "dim " << made.page.dim << " page_tokens " << made.page.page_tokens << " heads " << move.head_begin << "+" << move.head_count
+       << "/" << made.heads << " tokens " << move.token_begin << "+" << move.token_count << " slot " << rows.slot_begin << " block_tokens "
        << rows.block_tokens << " group " << rows.dim_group << " strides " << rows.block_stride << " " << rows.token_stride << " "
        << rows.head_stride << " " << rows.dim_stride << (move.stream ? " stream" : "");
   return text.str();
