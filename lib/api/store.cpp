@@ -1,7 +1,6 @@
 #include "kvc/store.h"
 
 #include "api/shim.h"
-#include "seq/shape.h"
 
 using namespace kvc;
 using namespace kvc::api;
@@ -85,13 +84,7 @@ kvc_status kvc_shape_check(kvc_shape_info *info, const kvc_shape *shape, kvc_err
     KVC_TRY(out.check(e));
     kvc_shape s;
     KVC_TRY(read_struct(s, shape, shape->size, "shape", e));
-    seq::Shape checked;
-    KVC_TRY(seq::shape_check(checked, s, e));
-    out.value().layer_count = checked.layer_count;
-    out.value().token_bytes = checked.token_bytes;
-    out.value().chunk_bytes = checked.chunk_bytes;
-    out.value().state_bytes = checked.state_bytes;
-    std::memcpy(out.value().fingerprint, checked.fingerprint.data(), sizeof out.value().fingerprint);
+    KVC_TRY(store::shape_info(out.value(), s, e));
     out.write();
     return KVC_OK;
   });

@@ -26,6 +26,17 @@ std::string_view view(const char *text) { return text ? std::string_view(text) :
 
 }  // namespace
 
+kvc_status shape_info(kvc_shape_info &out, const kvc_shape &shape, Error &error) {
+  seq::Shape checked;
+  KVC_TRY(seq::shape_check(checked, shape, error));
+  out.layer_count = checked.layer_count;
+  out.token_bytes = checked.token_bytes;
+  out.chunk_bytes = checked.chunk_bytes;
+  out.state_bytes = checked.state_bytes;
+  std::memcpy(out.fingerprint, checked.fingerprint.data(), sizeof out.fingerprint);
+  return KVC_OK;
+}
+
 /// The scope of this name, made if it is new.  Under the lock.
 kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Shape &&shape, Error &error) {
   if (const auto found = scopes_by_name_.find(name); found != scopes_by_name_.end()) {

@@ -34,4 +34,7 @@ struct Scope {
   }
 };
 
+/// kvc_shape_check: checks a shape and says what it takes.
+[[nodiscard]] kvc_status shape_info(kvc_shape_info &out, const kvc_shape &shape, base::Error &error);
+
 }  // namespace kvc::store

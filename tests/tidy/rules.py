@@ -139,7 +139,7 @@ def check_dead_headers(tree):
     for path, text in tree.files(*C_LIKE, '.i', '.py', '.cmake', 'CMakeLists.txt'):
         folder = os.path.dirname(path)
         for _, name in includes(text):
-            for at in (name, f'lib/{name}', f'include/{name}', f'{folder}/{name}'):
+            for at in (name, f'lib/{name}', f'include/{name}', f'tests/{name}', f'{folder}/{name}'):
                 if at != path:
                     included.add(os.path.normpath(at))
         for name in re.findall(r'%(?:include|import)\s+[<"]([^>"]+)[>"]', text):
