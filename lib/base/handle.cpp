@@ -114,7 +114,8 @@ kvc_status store_of(void **store, const Token &token, HandleKind kind, Error &er
   static const char *const names[] = {"", "store", "scope", "seq", "queue", "lease", "view", "region"};
   const char *wanted = names[static_cast<uint32_t>(kind)];
   if (token.kind == HandleKind::none && token.generation == 0) return fail(error, KVC_ERR_MISUSE, "NULL where a kvc_%s is needed", wanted);
-  if (token.kind != kind || token.generation == 0) return fail(error, KVC_ERR_MISUSE, "not a kvc_%s: a handle of another kind, or no handle", wanted);
+  if (token.kind != kind || token.generation == 0 || (kind == HandleKind::store && token.index != 0))
+    return fail(error, KVC_ERR_MISUSE, "not a kvc_%s: a handle of another kind, or no handle", wanted);
   if (token.process != process_tag()) return fail(error, KVC_ERR_FORKED, "kvc_%s of the parent process: open a store of this one", wanted);
   StoreSlot *slots = process_page()->slots.load(std::memory_order_acquire);
   const uint32_t generation = slots ? slots[token.store].generation.load(std::memory_order_acquire) : 0;
@@ -209,8 +210,12 @@ kvc_status HandleTable::enter_exclusive(void **object, const Token &token) {
 }
 
 void HandleTable::leave_exclusive(const Token &token) {
-  const uint64_t before = entry(token.index)->word.fetch_and(~kWriter, std::memory_order_release);
+  // Nobody else writes the word while the writer is in (who marks a lapse looks first, who takes the mark back is waited for), so no locked
+  // instruction is needed, which would also wait until all rows of the call have reached memory.
+  std::atomic<uint64_t> &word = entry(token.index)->word;
+  const uint64_t before = word.load(std::memory_order_relaxed);
   KVC_CHECK(before & kWriter);
+  word.store(before & ~kWriter, std::memory_order_release);
 }
 
 void HandleTable::remove(const Token &token) { free_entry(entry(token.index), token.index); }
