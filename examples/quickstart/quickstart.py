@@ -71,8 +71,8 @@ def store_document(scope, model, context, prefix, console):
         context.decode(prefix, console.progress("document"))
         layout = llama_state.learn(context.get_state(), model)
         conversation.store_rows(seq, context, layout, document)
-    console.line(f"   {len(prefix):,} tokens, {layout.payload_bytes(len(prefix)) / 1e6:.1f} MB of K and V, V {'transposed' if layout.transposed else 'by token'}; "
-                 f"{document.sealed:,} tokens can be matched from now on")
+    console.line(f"   {len(prefix):,} tokens, {layout.payload_bytes(len(prefix)) / 1e6:.1f} MB of K and V, "
+                 f"V {'transposed' if layout.transposed else 'by token'}; {document.sealed:,} tokens can be matched from now on")
     return document, layout
 
 

@@ -1,5 +1,6 @@
 """What the quickstart shows: progress while it works, a table and bars in the terminal, a picture."""
 import contextlib
+import statistics
 import sys
 import textwrap
 import time
@@ -66,7 +67,8 @@ def print_answer(console, number, answer, text):
     count = len(answer.tokens)
     console.line(f"\n{number}. {answer.question}\n   {' '.join(text.split())!r}")
     for name, value in (
-            ("read from kvc", f"{answer.matched_tokens:,} of {answer.prompt_tokens:,} tokens, {answer.bytes_gathered / 1e6:.1f} MB; {rest} decoded"),
+            ("read from kvc", f"{answer.matched_tokens:,} of {answer.prompt_tokens:,} tokens, {answer.bytes_gathered / 1e6:.1f} MB; "
+                              f"{rest} decoded"),
             ("state = replayed state, byte for byte", yes_no(answer.state_identical)),
             ("tokens = replayed run", f"{yes_no(answer.tokens_identical)}, {answer.same_tokens} of {count}"),
             ("largest logit difference, replayed run", f"{answer.logit_difference:.3g}"),
@@ -91,13 +93,15 @@ def print_chart(console, answers):
 def print_total(console, answers):
     with_kvc = sum(answer.seconds_to_first_token for answer in answers)
     without = sum(answer.straight_seconds for answer in answers)
+    matched, prompt = sum(answer.matched_tokens for answer in answers), sum(answer.prompt_tokens for answer in answers)
     same, count = sum(answer.same_tokens for answer in answers), sum(len(answer.tokens) for answer in answers)
     console.line(f"\nTotal of {len(answers)} questions")
     for name, value in (
             ("tokens = replayed runs", f"{yes_no(same == count)}, {same} of {count}"),
             ("largest logit difference, replayed runs", f"{max(answer.logit_difference for answer in answers):.3g}"),
-            ("prompt tokens read from kvc", f"{sum(answer.matched_tokens for answer in answers):,} of {sum(answer.prompt_tokens for answer in answers):,}"),
-            ("time to first token, all questions", f"{with_kvc:.2f} s with kvc, {without:.2f} s without: {without / with_kvc:.1f} times as long"),
+            ("prompt tokens read from kvc", f"{matched:,} of {prompt:,}"),
+            ("time to first token, all questions", f"{with_kvc:.2f} s with kvc, {without:.2f} s without; without, a question takes "
+                                                   f"{statistics.median(answer.speedup for answer in answers):.1f} times as long (median)"),
             ("held by kvc", f"{answers[-1].bytes_held / 1e6:.1f} MB in {answers[-1].chunks_held} chunks")):
         console.line(f"   {name:<40}{value}")
 
@@ -113,7 +117,8 @@ def draw(path, answers, title):
              "xtick.color": ink, "ytick.color": ink, "axes.edgecolor": quiet, "font.size": 10, "axes.spines.top": False,
              "axes.spines.right": False}
     with plt.rc_context(style):
-        figure, (time_axes, token_axes) = plt.subplots(1, 2, figsize=(13, 1.6 + 0.85 * len(answers)), width_ratios=(3, 2), layout="constrained")
+        figure, (time_axes, token_axes) = plt.subplots(1, 2, figsize=(13, 1.6 + 0.85 * len(answers)), width_ratios=(3, 2),
+                                                        layout="constrained")
         rows = range(len(answers))
         labels = ["\n".join(textwrap.wrap(f"{number}. {answer.question}", 30)) for number, answer in enumerate(answers, 1)]
         with_kvc, without = [a.seconds_to_first_token for a in answers], [a.straight_seconds for a in answers]
@@ -121,7 +126,8 @@ def draw(path, answers, title):
         time_axes.barh([row + 0.2 for row in rows], with_kvc, 0.36, color=kvc_colour, label="prefix read from kvc")
         for row, answer in enumerate(answers):
             time_axes.text(answer.straight_seconds, row - 0.2, f" {answer.straight_seconds:.2f} s", va="center")
-            time_axes.text(answer.seconds_to_first_token, row + 0.2, f" {answer.seconds_to_first_token:.2f} s, {answer.speedup:.0f} times as fast",
+            time_axes.text(answer.seconds_to_first_token, row + 0.2,
+                           f" {answer.seconds_to_first_token:.2f} s, {answer.speedup:.0f} times as fast",
                            va="center", color=kvc_colour, weight="bold")
         time_axes.set_yticks(list(rows), labels)
         time_axes.set_xlim(0, max(without + with_kvc) * 1.15)
@@ -131,8 +137,10 @@ def draw(path, answers, title):
         token_axes.barh(list(rows), matched, 0.5, color=kvc_colour, label="read from kvc")
         token_axes.barh(list(rows), rest, 0.5, left=matched, color=plain_colour, label="decoded")
         for row, answer in enumerate(answers):
-            token_axes.text(answer.matched_tokens / 2, row, f"{answer.matched_tokens:,} + {rest[row]}", va="center", ha="center", color="white")
-            token_axes.text(answer.prompt_tokens, row, f"  {answer.same_tokens}/{len(answer.tokens)} tokens\n  max |Δlogit| {answer.logit_difference:.3g}",
+            token_axes.text(answer.matched_tokens / 2, row, f"{answer.matched_tokens:,} + {rest[row]}", va="center", ha="center",
+                            color="white")
+            token_axes.text(answer.prompt_tokens, row,
+                            f"  {answer.same_tokens}/{len(answer.tokens)} tokens\n  max |Δlogit| {answer.logit_difference:.3g}",
                             va="center", fontsize=8.5)
         token_axes.set_yticks([])
         token_axes.set_xlim(0, max(answer.prompt_tokens for answer in answers) * 1.38)
