@@ -12,9 +12,11 @@ build_dir=$(realpath "$2")
 if [ ! -x "$venv/bin/python" ]; then
   python3 -m venv "$venv"
 fi
-if ! cmp -s tests/python/requirements.txt "$venv/requirements.done"; then
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r tests/python/requirements.txt
-  cp tests/python/requirements.txt "$venv/requirements.done"
+# The golden vectors are checked in the same environment.
+requirements=(tests/python/requirements.txt tests/golden/requirements.txt)
+if ! cat "${requirements[@]}" | cmp -s - "$venv/requirements.done"; then
+  "$venv/bin/pip" install --quiet --disable-pip-version-check "${requirements[@]/#/-r}"
+  cat "${requirements[@]}" > "$venv/requirements.done"
 fi
 
 digest=$( (find bindings include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum; sha256sum "$build_dir/lib/libkvc.so.0") | sha256sum)
