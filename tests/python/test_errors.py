@@ -67,7 +67,8 @@ def test_other_stores_are_unsupported_or_refused():
     (dict(model=""), kvc.ArgumentError), (dict(model="a\0b"), kvc.ArgumentError), (dict(model=b"m"), TypeError), (dict(model=5), TypeError),
     (dict(model="m", ttl_ms=5), kvc.Unsupported), (dict(model="m", bytes_max=5), kvc.Unsupported),
     (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[])), kvc.ShapeError),
-    (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=8, v_dim=8, kind=kvc.LAYER_WINDOW, window=4)])),
+    (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=8, v_dim=8, kind=kvc.LAYER_WINDOW,
+                                                                       window=4)])),
      kvc.Unsupported)])
 def test_wrong_scopes_are_refused(store, options, kind):
     with pytest.raises(kind):
@@ -78,7 +79,8 @@ def test_wrong_scopes_are_refused(store, options, kind):
 def test_no_handle_crashes_the_process(handle):
     for name, arguments in (("kvc_store_get_info", ()), ("kvc_metrics_read", ()), ("kvc_scope_get_info", ()), ("kvc_seq_get_info", ()),
                             ("kvc_match", ([1], None, 0)), ("kvc_append", ([1], [], 0)), ("kvc_gather", ([], 0)), ("kvc_seq_fork", (1,)),
-                            ("kvc_seq_truncate", (0,)), ("kvc_seq_identify", ((),)), ("kvc_seq_lease", (0, 1, 1, 0)), ("kvc_seq_create", (None,)),
+                            ("kvc_seq_truncate", (0,)), ("kvc_seq_identify", ((),)), ("kvc_seq_lease", (0, 1, 1, 0)),
+                            ("kvc_seq_create", (None,)),
                             ("kvc_lease_renew", (1,)), ("kvc_object_put", ([], None, 0)), ("kvc_object_get", ([], None, 0)),
                             ("kvc_object_exists", ([], None, 0)), ("kvc_object_delete", ([], 0)), ("kvc_store_verify", (0,))):
         with pytest.raises(kvc.MisuseError):

@@ -115,7 +115,8 @@ def test_buffers_are_let_go_after_the_call():
     assert (sys.getrefcount(rows), sys.getrefcount(value)) == counts
 
 
-@pytest.mark.parametrize("ending", ["", "import os; os._exit(0)", "sys.exit(0)", "store.close()", "threading.Thread(target=seq.info).start()",
+@pytest.mark.parametrize("ending", ["", "import os; os._exit(0)", "sys.exit(0)", "store.close()",
+                                    "threading.Thread(target=seq.info).start()",
                                     "del store, scope", "import builtins; builtins.keep = seq"])
 def test_the_interpreter_ends_in_peace(ending):
     code = f"""

@@ -121,7 +121,8 @@ def test_strides_by_hand_in_plain_bytes(scope, model):
     row = HEADS * DIM * 2
     blob = bytearray(100 + LAYERS * 250 * row)
     seq = model.store(scope)
-    seq.gather([kvc.Rows(layer_begin=0, layer_count=LAYERS, token_begin=0, token_count=200, k=kvc.Array(blob, offset=100, layer_stride=250 * row))])
+    seq.gather([kvc.Rows(layer_begin=0, layer_count=LAYERS, token_begin=0, token_count=200,
+                         k=kvc.Array(blob, offset=100, layer_stride=250 * row))])
     k = np.frombuffer(blob, np.float16, offset=100).reshape(LAYERS, 250, HEADS, DIM)
     np.testing.assert_array_equal(k[:, :200], model.k)
     assert (k[:, 200:] == 0).all()

@@ -55,8 +55,8 @@ def test_dataclasses_have_the_members_of_the_structs_in_their_order(kind, struct
 
 
 def test_infos_and_descriptions_are_frozen():
-    for kind in (kvc.StoreInfo, kvc.VerifyInfo, kvc.ScopeInfo, kvc.SeqInfo, kvc.MatchInfo, kvc.Result, kvc.Metrics, kvc.ShapeInfo, kvc.Shape,
-                 kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry):
+    for kind in (kvc.StoreInfo, kvc.VerifyInfo, kvc.ScopeInfo, kvc.SeqInfo, kvc.MatchInfo, kvc.Result, kvc.Metrics, kvc.ShapeInfo,
+                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry):
         assert kind.__dataclass_params__.frozen, kind
 
 

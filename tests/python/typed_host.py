@@ -17,7 +17,8 @@ def host(tokens: list[int], k: npt.NDArray[np.float16], v: npt.NDArray[np.float1
         assert_type(info, kvc.MatchInfo)
         assert_type(scope.match(np.array(tokens, np.int32), peek=True), tuple[None, kvc.MatchInfo])
         rows = kvc.Rows.of(k=k, v=v, token_begin=info.tokens)
-        by_hand = kvc.Rows(layer_begin=0, layer_count=30, token_begin=0, token_count=8, k=kvc.Array(bytearray(100), offset=4, layer_stride=9))
+        by_hand = kvc.Rows(layer_begin=0, layer_count=30, token_begin=0, token_count=8,
+                           k=kvc.Array(bytearray(100), offset=4, layer_stride=9))
         seq.append(tokens[info.tokens:], [rows, by_hand])
         assert_type(seq.gather([rows]), kvc.Result)
         with seq.fork(3) as fork, fork.lease(0, 3, 1000) as lease:

@@ -169,7 +169,8 @@ int pin_memory(Pin *pin, Memory *memory, PyObject *object, int is_destination, c
   memset(memory, 0, sizeof *memory);
   if (PyObject_CheckBuffer(object)) return from_buffer(pin, memory, object, is_destination, name);
   if (PyObject_HasAttrString(object, "__dlpack__")) return from_tensor(pin, memory, object, is_destination, name);
-  PyErr_Format(PyExc_TypeError, "%s: an object with the buffer protocol or __dlpack__ is needed, not %R", name, (PyObject *)Py_TYPE(object));
+  PyErr_Format(PyExc_TypeError, "%s: an object with the buffer protocol or __dlpack__ is needed, not %R", name,
+               (PyObject *)Py_TYPE(object));
   return 0;
 }
 

@@ -37,7 +37,8 @@ static int fill_array(kvc_array *array, Pin *pin, PyObject *object, int is_desti
   if (!pin_memory(pin, &memory, PyTuple_GetItem(object, 0), is_destination, name)) return 0;
   if (!settle_dtype(array, &memory, name)) return 0;
   if (offset > memory.bytes) {
-    raise_argument("%s: offset %llu is past the %llu bytes of the memory", name, (unsigned long long)offset, (unsigned long long)memory.bytes);
+    raise_argument("%s: offset %llu is past the %llu bytes of the memory", name, (unsigned long long)offset,
+                   (unsigned long long)memory.bytes);
     return 0;
   }
   array->data = memory.data + offset;

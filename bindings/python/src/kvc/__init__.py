@@ -14,9 +14,10 @@ Calls, structs and rules are those of the C headers (kvc/kvc.h); arrays of any l
 from __future__ import annotations
 
 from . import _native
-from .errors import (AbilityError, ArgumentError, Busy, Cancelled, Corrupt, DataError, Denied, DeviceError, Error, Exists, Forked, Full, Gone,
-                     InputOutputError, InternalError, MisuseError, NoMemory, NoSnapshot, NotFound, RangeError, ReachError, ReadOnly, RoomError,
-                     ShapeError, Stale, SystemFailure, Timeout, TooNew, Unavailable, Unsupported, VersionError)
+from .errors import (AbilityError, ArgumentError, Busy, Cancelled, Corrupt, DataError, Denied, DeviceError, Error, Exists, Forked,
+                     Full, Gone, InputOutputError, InternalError, MisuseError, NoMemory, NoSnapshot, NotFound, RangeError,
+                     ReachError, ReadOnly, RoomError, ShapeError, Stale, SystemFailure, Timeout, TooNew, Unavailable, Unsupported,
+                     VersionError)
 from .info import MatchInfo, Metrics, Result, ScopeInfo, SeqInfo, StoreInfo, VerifyInfo
 from .rows import Array, Rows, SupportsDLPack
 from .scope import Found, ObjectEntry, Scope

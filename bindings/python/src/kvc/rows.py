@@ -31,8 +31,8 @@ class Array:
     """Where the elements of K, or of V, lie in the caller's memory; strides in bytes, 0 is the packed one (kvc/types.h, kvc_array).
 
     `memory` is anything with the buffer protocol or `__dlpack__`, used in place; `offset` counts bytes from its first element.  Memory that
-    knows its element type (float32, float16, bfloat16, float8_e4m3fn) fixes dtype; for bytes 0 is the shape's dtype; 16-bit integers need it
-    said.
+    knows its element type (float32, float16, bfloat16, float8_e4m3fn) fixes dtype; for bytes 0 is the shape's dtype; 16-bit integers need
+    it said.
     """
 
     memory: Memory

@@ -114,7 +114,8 @@ class Seq(Handle):
             layer = shape.layer(run.layer_begin)
             for side, dim, width in (("k", run.k_dim, layer.k_dim), ("v", run.v_dim, layer.v_dim)):
                 if dim and dim != width:
-                    raise ShapeError(_native.KVC_ERR_SHAPE, f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
+                    raise ShapeError(_native.KVC_ERR_SHAPE,
+                                     f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
         return [run._packed() for run in rows]
 
 
