@@ -104,6 +104,27 @@ TEST_F(IdentifyTest, a_fork_remembers_where_it_was_cut) {
   EXPECT_EQ(identify(seq, {image(41, "fox")}), KVC_ERR_RANGE);  // the first one was not cut
 }
 
+TEST_F(IdentifyTest, a_fork_of_all_of_a_sequence_that_was_cut_is_cut_there_too) {
+  SeqHandle seq = host.create(), fork;
+  ASSERT_EQ(identify(seq, {image(40, "cat")}), KVC_OK);
+  append(seq, 0, 64);
+  ASSERT_EQ(kvc_seq_truncate(seq, 34, &host.error), KVC_OK);
+  ASSERT_EQ(kvc_seq_fork(fork.out(), seq, KVC_ALL, &host.error), KVC_OK) << host.error.message;
+  EXPECT_EQ(identify(fork, {image(41, "fox")}), KVC_OK) << host.error.message;
+}
+
+TEST_F(IdentifyTest, what_is_sealed_again_keeps_its_images_when_later_ones_are_named) {
+  SeqHandle seq = host.create();
+  ASSERT_EQ(identify(seq, {image(40, "cat"), image(70, "dog")}), KVC_OK);
+  append(seq, 0, 64);
+  ASSERT_EQ(kvc_seq_truncate(seq, 35, &host.error), KVC_OK);
+  append(seq, 35, 64);
+  ASSERT_EQ(identify(seq, {image(72, "cow")}), KVC_OK) << host.error.message;  // in place of dog; cat is in a sealed chunk
+  ASSERT_EQ(kvc_seq_truncate(seq, 35, &host.error), KVC_OK);
+  append(seq, 35, 96);
+  EXPECT_EQ(match({image(40, "cat"), image(72, "cow")}), 96u);
+}
+
 TEST_F(IdentifyTest, rows_taken_from_a_held_chunk_keep_the_name_they_were_taken_under) {
   SeqHandle first = host.create(), second = host.create();
   append(first, 0, 32);
