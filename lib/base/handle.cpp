@@ -21,6 +21,7 @@ struct ProcessPage {
 };
 
 std::atomic<ProcessPage *> g_page{nullptr};
+std::atomic<StoreSlot *> g_slots{nullptr};     // the page's table again: leak checkers look for pointers here, not in mapped pages
 std::atomic<uint32_t> g_process_count{0};  // survives fork, so a child's tag differs from its parent's
 
 ProcessPage *process_page() {
@@ -50,6 +51,7 @@ StoreSlot *slots_of(ProcessPage *page) {
   StoreSlot *slots = page->slots.load(std::memory_order_acquire);
   if (!slots) {
     slots = new (std::nothrow) StoreSlot[store_slot_max];
+    g_slots.store(slots, std::memory_order_relaxed);
     if (slots) page->slots.store(slots, std::memory_order_release);
   }
   return slots;

@@ -22,7 +22,8 @@ struct Touched {
   int64_t block_full_max = -1;  // of all but the last entry: those that are used to their end
 };
 
-kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, Direction direction, std::pmr::memory_resource *scratch, Error &error) {
+kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, Direction direction, std::pmr::memory_resource *scratch,
+                       Error &error) {
   if (!rows.blocks) return fail(error, KVC_ERR_ARGUMENT, "blocks is NULL but block_tokens is %u", rows.block_tokens);
   const uint64_t slot_last = rows.slot_begin + slot_count - 1;
   out.first = rows.slot_begin / rows.block_tokens;
@@ -35,7 +36,9 @@ kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, 
   bool rising = true;
   for (uint64_t i = out.first; i <= out.last; i++) {
     const int32_t block = rows.blocks[i];
-    if (block < 0) return fail(error, KVC_ERR_ARGUMENT, "blocks[%llu] is %d: a touched block may not be negative", static_cast<unsigned long long>(i), block);
+    if (block < 0)
+      return fail(error, KVC_ERR_ARGUMENT, "blocks[%llu] is %d: a touched block may not be negative", static_cast<unsigned long long>(i),
+                  block);
     rising = rising && (i == out.first || block > rows.blocks[i - 1]);
     out.block_min = std::min<int64_t>(out.block_min, block);
     if (i < out.last) out.block_full_max = std::max<int64_t>(out.block_full_max, block);
@@ -56,8 +59,8 @@ kvc_status check_nesting(std::span<Axis> axes, uint64_t piece, const char *side,
   for (const Axis &axis : axes) {
     if (axis.count < 2) continue;
     if (axis.stride < inner)
-      return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: elements of a destination would share addresses (it must be at least %llu)", side, axis.name,
-                  static_cast<unsigned long long>(axis.stride), static_cast<unsigned long long>(inner));
+      return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: elements of a destination would share addresses (it must be at least %llu)", side,
+                  axis.name, static_cast<unsigned long long>(axis.stride), static_cast<unsigned long long>(inner));
     inner += static_cast<uint128>(axis.stride) * (axis.count - 1);
   }
   return KVC_OK;
@@ -83,13 +86,15 @@ uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t s
 }
 
 /// An element passes the end of the array: names the stride that reaches farthest.
-[[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups, uint128 end, uint64_t bytes,
-                                     Error &error) {
+[[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups,
+                                     uint128 end, uint64_t bytes, Error &error) {
   const kernels::RowsSide &r = side.rows;
   const uint64_t slot = r.slot_begin + run.token_count - 1;
-  const Axis axes[] = {{"dim_stride", r.dim_stride, groups}, {"head_stride", r.head_stride, run.head_count},
+  const Axis axes[] = {{"dim_stride", r.dim_stride, groups},
+                       {"head_stride", r.head_stride, run.head_count},
                        {"token_stride", r.token_stride, r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : slot + 1},
-                       {"block_stride", r.block_stride, static_cast<uint64_t>(touched.block_max) + 1}, {"layer_stride", side.layer_stride, run.layer_count}};
+                       {"block_stride", r.block_stride, static_cast<uint64_t>(touched.block_max) + 1},
+                       {"layer_stride", side.layer_stride, run.layer_count}};
   const Axis &farthest = *std::max_element(std::begin(axes), std::end(axes), [](const Axis &a, const Axis &b) {
     return static_cast<uint128>(a.stride) * (a.count - 1) < static_cast<uint128>(b.stride) * (b.count - 1);
   });
@@ -114,7 +119,9 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
   const uint64_t groups = (dim + group - 1) / group;
   kernels::RowsSide &r = side.rows;
   r.dim_group = static_cast<uint32_t>(group);
-  const auto packed = [](uint64_t given, uint128 inner) { return given ? given : inner > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(inner); };
+  const auto packed = [](uint64_t given, uint128 inner) {
+    return given ? given : inner > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(inner);
+  };
   r.dim_stride = packed(array.dim_stride, static_cast<uint128>(group) * element);
   r.head_stride = packed(array.head_stride, static_cast<uint128>(groups) * r.dim_stride);
   r.token_stride = packed(array.token_stride, static_cast<uint128>(run.head_count) * r.head_stride);
@@ -131,10 +138,13 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
   // The last group of dims may be a short one; the group before it then may reach farther.
   uint128 dims = static_cast<uint128>(groups - 1) * r.dim_stride + (dim - (groups - 1) * group) * element;
   if (groups > 1) dims = std::max(dims, static_cast<uint128>(groups - 2) * r.dim_stride + group * element);
-  const uint128 end = slots + static_cast<uint128>(run.layer_count - 1) * side.layer_stride + static_cast<uint128>(run.head_count - 1) * r.head_stride + dims;
+  const uint128 end = slots + static_cast<uint128>(run.layer_count - 1) * side.layer_stride +
+                      static_cast<uint128>(run.head_count - 1) * r.head_stride + dims;
   if (end > array.bytes) return fail_extent(name, side, run, touched, groups, end, array.bytes, error);
   const auto base = reinterpret_cast<uint64_t>(array.data);
-  if (base + static_cast<uint64_t>(end) < base) return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: the array passes the end of memory", name, static_cast<unsigned long long>(array.bytes));
+  if (base + static_cast<uint64_t>(end) < base)
+    return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: the array passes the end of memory", name,
+                static_cast<unsigned long long>(array.bytes));
   r.data = static_cast<uint8_t *>(array.data);
   side.span_begin = base + (r.blocks ? static_cast<uint64_t>(touched.block_min) * r.block_stride : rows.slot_begin * r.token_stride);
   side.span_end = base + static_cast<uint64_t>(end);
@@ -146,9 +156,13 @@ kvc_status check_destination(const Side &side, const Run &run, const Touched &to
   const kernels::RowsSide &r = side.rows;
   const uint64_t tokens = r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : run.token_count;
   const uint64_t blocks = r.blocks ? static_cast<uint64_t>(touched.block_max - touched.block_min) + 1 : 1;
-  const uint64_t groups = (side.dim + r.dim_group - 1) / r.dim_group, piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
-  Axis axes[] = {{"layer_stride", side.layer_stride, run.layer_count}, {"block_stride", r.block_stride, blocks}, {"token_stride", r.token_stride, tokens},
-                 {"head_stride", r.head_stride, run.head_count}, {"dim_stride", r.dim_stride, groups}};
+  const uint64_t groups = (side.dim + r.dim_group - 1) / r.dim_group,
+                 piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
+  Axis axes[] = {{"layer_stride", side.layer_stride, run.layer_count},
+                 {"block_stride", r.block_stride, blocks},
+                 {"token_stride", r.token_stride, tokens},
+                 {"head_stride", r.head_stride, run.head_count},
+                 {"dim_stride", r.dim_stride, groups}};
   return check_nesting(axes, piece, name, error);
 }
 
@@ -160,8 +174,7 @@ kvc_status check_plain(const kvc_rows &rows, Error &error) {
   if (rows.k_scale || rows.v_scale) return fail(error, KVC_ERR_UNSUPPORTED, "rows.k_scale, v_scale: F8 rows are moved as they stand");
   if (rows.layer_count == 0) return fail(error, KVC_ERR_ARGUMENT, "rows.layer_count 0: it has no default");
   if (rows.token_count == 0) return fail(error, KVC_ERR_ARGUMENT, "rows.token_count 0: it has no default");
-  if (!rows.block_tokens && (rows.blocks || rows.block_count))
-    return fail(error, KVC_ERR_ARGUMENT, "rows.blocks without block_tokens");
+  if (!rows.block_tokens && (rows.blocks || rows.block_count)) return fail(error, KVC_ERR_ARGUMENT, "rows.blocks without block_tokens");
   return KVC_OK;
 }
 
@@ -174,7 +187,8 @@ kvc_status resolve_geometry(Run &run, const kvc_rows &rows, const seq::Shape &sh
   if (rows.layer_begin + rows.layer_count > run.layers->layer_begin + run.layers->layer_count)
     return fail(error, KVC_ERR_SHAPE, "layers [%u, +%u) are of different geometry: one run for each", rows.layer_begin, rows.layer_count);
   const uint32_t heads = run.layers->kv_heads;
-  if (rows.head_count == 0 && rows.head_begin) return fail(error, KVC_ERR_ARGUMENT, "head_begin %u with head_count 0, which means all heads", rows.head_begin);
+  if (rows.head_count == 0 && rows.head_begin)
+    return fail(error, KVC_ERR_ARGUMENT, "head_begin %u with head_count 0, which means all heads", rows.head_begin);
   run.head_begin = rows.head_begin;
   run.head_count = rows.head_count ? rows.head_count : heads;
   if (run.head_begin >= heads || run.head_count > heads - run.head_begin)
@@ -191,8 +205,10 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
     if (rows.token_list || rows.token_unit) return fail(error, KVC_ERR_ARGUMENT, "token_list, token_unit: only a gather takes them");
     if (rows.token_count == KVC_ALL) return fail(error, KVC_ERR_ARGUMENT, "token_count KVC_ALL: an append names its rows");
   } else if (rows.token_list) {
-    if (rows.token_begin) return fail(error, KVC_ERR_ARGUMENT, "token_begin %llu with a token_list", static_cast<unsigned long long>(rows.token_begin));
-    if (rows.token_count > UINT64_MAX / run.token_unit / 2) return fail(error, KVC_ERR_ARGUMENT, "token_count %llu: too many entries", static_cast<unsigned long long>(rows.token_count));
+    if (rows.token_begin)
+      return fail(error, KVC_ERR_ARGUMENT, "token_begin %llu with a token_list", static_cast<unsigned long long>(rows.token_begin));
+    if (rows.token_count > UINT64_MAX / run.token_unit / 2)
+      return fail(error, KVC_ERR_ARGUMENT, "token_count %llu: too many entries", static_cast<unsigned long long>(rows.token_count));
     run.token_count = rows.token_count * run.token_unit;
   } else {
     if (rows.token_unit > 1) return fail(error, KVC_ERR_ARGUMENT, "token_unit %u without a token_list", rows.token_unit);
@@ -200,14 +216,15 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
       uint64_t least = UINT64_MAX;
       for (uint32_t l = 0; l < run.layer_count; l++) least = std::min(least, filled[run.layer_begin + l]);
       if (least <= rows.token_begin)
-        return fail(error, KVC_ERR_RANGE, "token_begin %llu: layer %u has %llu rows", static_cast<unsigned long long>(rows.token_begin), run.layer_begin,
-                    static_cast<unsigned long long>(least));
+        return fail(error, KVC_ERR_RANGE, "token_begin %llu: layer %u has %llu rows", static_cast<unsigned long long>(rows.token_begin),
+                    run.layer_begin, static_cast<unsigned long long>(least));
       run.token_count = least - rows.token_begin;
     }
   }
   if (run.token_begin + run.token_count < run.token_begin || rows.slot_begin + run.token_count < rows.slot_begin)
-    return fail(error, KVC_ERR_ARGUMENT, "token_begin %llu, slot_begin %llu, token_count %llu: the sum overflows", static_cast<unsigned long long>(run.token_begin),
-                static_cast<unsigned long long>(rows.slot_begin), static_cast<unsigned long long>(run.token_count));
+    return fail(error, KVC_ERR_ARGUMENT, "token_begin %llu, slot_begin %llu, token_count %llu: the sum overflows",
+                static_cast<unsigned long long>(run.token_begin), static_cast<unsigned long long>(rows.slot_begin),
+                static_cast<unsigned long long>(run.token_count));
   return KVC_OK;
 }
 

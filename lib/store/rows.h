@@ -16,7 +16,7 @@ struct Side {
   bool present = false;
   kernels::RowsSide rows{};  // of the run's first layer, first head
   uint64_t layer_stride = 0;
-  uint32_t dim = 0;          // elements of a head
+  uint32_t dim = 0;                       // elements of a head
   uint64_t span_begin = 0, span_end = 0;  // addresses that the run touches lie in [begin, end)
 };
 
@@ -33,9 +33,9 @@ struct Run {
 
 enum class Direction { append, gather };
 
-/// Checks `rows` (a complete struct) against the shape: ranges, dtype, every stride, every block that is touched, and for a destination that no
-/// two elements of K, or of V, share an address.  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it here.
-/// ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
+/// Checks `rows` (a complete struct) against the shape: ranges, dtype, every stride, every block that is touched, and for a destination
+/// that no two elements of K, or of V, share an address.  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it
+/// here. ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
 [[nodiscard]] kvc_status resolve_run(Run &out, const kvc_rows &rows, const seq::Shape &shape, Direction direction,
                                      std::span<const uint64_t> filled, std::pmr::memory_resource *scratch, base::Error &error);
 

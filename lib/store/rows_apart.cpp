@@ -59,8 +59,11 @@ void add_comb(std::pmr::vector<Comb> &out, const Place &place, const Slots &slot
     comb.base += static_cast<uint64_t>(*least) * r.block_stride;
     blocks = static_cast<uint64_t>(*most - *least) + 1;
   }
-  const Comb::Axis all[Comb::axes_max] = {{place.side->layer_stride, place.run->layer_count}, {r.block_stride, blocks}, {r.token_stride, slots.tokens},
-                                          {r.head_stride, place.run->head_count}, {r.dim_stride, groups}};
+  const Comb::Axis all[Comb::axes_max] = {{place.side->layer_stride, place.run->layer_count},
+                                          {r.block_stride, blocks},
+                                          {r.token_stride, slots.tokens},
+                                          {r.head_stride, place.run->head_count},
+                                          {r.dim_stride, groups}};
   std::array<uint32_t, Comb::axes_max> order{0, 1, 2, 3, 4};
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return all[a].stride < all[b].stride; });
   std::array<Comb::Axis, Comb::axes_max> inner{};
@@ -168,8 +171,10 @@ class Meeting {
 
 kvc_status refuse(const Comb &a, const Comb &b, Meet meet, Error &error) {
   const char *what = meet == Meet::yes ? "write to the same address" : "interleave with strides that do not line up";
-  if (a.run == b.run) return fail(error, KVC_ERR_ARGUMENT, "rows[%zu]: k and v %s: elements of a destination must be distinct", a.run, what);
-  return fail(error, KVC_ERR_ARGUMENT, "rows[%zu] and rows[%zu] %s: elements of a destination must be distinct", std::min(a.run, b.run), std::max(a.run, b.run), what);
+  if (a.run == b.run)
+    return fail(error, KVC_ERR_ARGUMENT, "rows[%zu]: k and v %s: elements of a destination must be distinct", a.run, what);
+  return fail(error, KVC_ERR_ARGUMENT, "rows[%zu] and rows[%zu] %s: elements of a destination must be distinct", std::min(a.run, b.run),
+              std::max(a.run, b.run), what);
 }
 
 /// Combs that step alike on the outside are compared modulo that step: two that meet are neighbours there, however many pages lie between.

@@ -16,7 +16,8 @@ struct CallsTest : testing::Test {
   void SetUp() override {
     auto rows = sized<kvc_rows>();
     rows.layer_count = 2, rows.token_count = 20;
-    rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size(), rows.k.layer_stride = rows.v.layer_stride = 2048;
+    rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size(),
+    rows.k.layer_stride = rows.v.layer_stride = 2048;
     ASSERT_EQ(host.append(seq, ids(30), {rows}), KVC_OK) << host.error.message;
     before = state();
   }
@@ -27,7 +28,9 @@ struct CallsTest : testing::Test {
     EXPECT_EQ(kvc_store_get_info(&i, host.store, nullptr), KVC_OK);
     EXPECT_EQ(kvc_seq_get_info(&s, seq, nullptr), KVC_OK);
     std::string out;
-    for (const uint64_t n : {i.memory_used, i.memory_pinned, i.seq_count, i.lease_count, i.chunk_count, i.object_count, s.tokens, s.tokens_given}) out += std::to_string(n) + " ";
+    for (const uint64_t n :
+         {i.memory_used, i.memory_pinned, i.seq_count, i.lease_count, i.chunk_count, i.object_count, s.tokens, s.tokens_given})
+      out += std::to_string(n) + " ";
     return out;
   }
   void expect(kvc_status got, kvc_status status, std::vector<const char *> words) {
@@ -83,7 +86,11 @@ TEST_F(CallsTest, open) {
       {"providers", [](kvc_store_options &o) { o.providers = "p"; }},
       {"copies", [](kvc_store_options &o) { o.copies = 1; }},
       {"copies_acked", [](kvc_store_options &o) { o.copies_acked = 1; }},
-      {"precision", [](kvc_store_options &o) { static const auto p = sized<kvc_precision>(); o.precision = &p; }},
+      {"precision",
+       [](kvc_store_options &o) {
+         static const auto p = sized<kvc_precision>();
+         o.precision = &p;
+       }},
       {"log", [](kvc_store_options &o) { o.log = [](uint32_t, const char *, void *) {}; }},
       {"log_level", [](kvc_store_options &o) { o.log_level = 1; }},
       {"resident_summary", [](kvc_store_options &o) { o.resident_summary = 1; }},
@@ -114,8 +121,13 @@ TEST_F(CallsTest, scope_create) {
   expect(with([](kvc_scope_options &o) { o.salt_size = 5; }), KVC_ERR_ARGUMENT, {"salt is NULL", "5"});
   expect(with([](kvc_scope_options &o) { o.bytes_max = 5; }), KVC_ERR_UNSUPPORTED, {"bytes_max"});
   expect(with([](kvc_scope_options &o) { o.ttl_ms = 5; }), KVC_ERR_UNSUPPORTED, {"ttl_ms"});
-  expect(with([](kvc_scope_options &o) { static const auto p = sized<kvc_precision>(); o.precision = &p; }), KVC_ERR_UNSUPPORTED, {"precision"});
-  kvc_layer latent{1, KVC_LAYER_LATENT, 1, 512, 0, 64, 0, 0, 0, {}}, window{1, KVC_LAYER_WINDOW, 1, 8, 8, 0, 100, 0, 0, {}}, state_layer{1, KVC_LAYER_STATE, 1, 64, 0, 0, 0, 0, 0, {}};
+  expect(with([](kvc_scope_options &o) {
+           static const auto p = sized<kvc_precision>();
+           o.precision = &p;
+         }),
+         KVC_ERR_UNSUPPORTED, {"precision"});
+  kvc_layer latent{1, KVC_LAYER_LATENT, 1, 512, 0, 64, 0, 0, 0, {}}, window{1, KVC_LAYER_WINDOW, 1, 8, 8, 0, 100, 0, 0, {}},
+      state_layer{1, KVC_LAYER_STATE, 1, 64, 0, 0, 0, 0, 0, {}};
   for (const kvc_layer *l : {&latent, &window, &state_layer}) {
     shape.layers = l;
     expect(with([](kvc_scope_options &) {}), KVC_ERR_UNSUPPORTED, {"layer 0", "kind"});
@@ -154,11 +166,17 @@ TEST_F(CallsTest, seq_create_and_match) {
   both([](kvc_seq_options &o) { o.layer_begin = 1; }, KVC_ERR_UNSUPPORTED, {"layers [1"});
   both([](kvc_seq_options &o) { o.layer_count = 1; }, KVC_ERR_UNSUPPORTED, {"layers [0, +1)"});
   both([](kvc_seq_options &o) { o.head_count = 1; }, KVC_ERR_UNSUPPORTED, {"heads [0, +1)"});
-  both([](kvc_seq_options &o) { static const auto p = sized<kvc_precision>(); o.precision = &p; }, KVC_ERR_UNSUPPORTED, {"precision"});
+  both(
+      [](kvc_seq_options &o) {
+        static const auto p = sized<kvc_precision>();
+        o.precision = &p;
+      },
+      KVC_ERR_UNSUPPORTED, {"precision"});
   both([](kvc_seq_options &o) { o.tier = KVC_TIER_NVME; }, KVC_ERR_UNSUPPORTED, {"tier 3"});
   both([](kvc_seq_options &o) { o.reserved = 9; }, KVC_ERR_TOO_NEW, {"reserved", "9"});
   both([](kvc_seq_options &o) { o.extra_count = 9; }, KVC_ERR_ARGUMENT, {"extras is NULL", "9"});
-  static const kvc_extra no_tokens{3, 0, "x", 1}, no_data{3, 1, nullptr, 1}, empty{3, 1, "x", 0}, long_data{3, 1, "x", 65}, overflow{UINT64_MAX, 2, "x", 1};
+  static const kvc_extra no_tokens{3, 0, "x", 1}, no_data{3, 1, nullptr, 1}, empty{3, 1, "x", 0}, long_data{3, 1, "x", 65},
+      overflow{UINT64_MAX, 2, "x", 1};
   both([](kvc_seq_options &o) { o.extras = &no_tokens, o.extra_count = 1; }, KVC_ERR_ARGUMENT, {"token_count 0"});
   both([](kvc_seq_options &o) { o.extras = &no_data, o.extra_count = 1; }, KVC_ERR_ARGUMENT, {"NULL"});
   both([](kvc_seq_options &o) { o.extras = &empty, o.extra_count = 1; }, KVC_ERR_ARGUMENT, {"data_size 0"});
@@ -169,7 +187,8 @@ TEST_F(CallsTest, seq_create_and_match) {
   o.flags = KVC_SEQ_PEEK;
   expect(kvc_seq_create(&out, host.scope, &o, &host.error), KVC_ERR_ARGUMENT, {"only a match"});
   expect(kvc_seq_create(nullptr, host.scope, nullptr, &host.error), KVC_ERR_ARGUMENT, {"out is NULL"});
-  expect(kvc_match(nullptr, nullptr, host.scope, tokens.data(), 32, nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT, {"out is NULL", "PEEK"});
+  expect(kvc_match(nullptr, nullptr, host.scope, tokens.data(), 32, nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT,
+         {"out is NULL", "PEEK"});
   expect(kvc_match(&out, nullptr, host.scope, nullptr, 32, nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT, {"tokens is NULL", "32"});
   ScopeHandle objects_only = host.make_scope("objects", {});
   expect(kvc_seq_create(&out, objects_only, nullptr, &host.error), KVC_ERR_SHAPE, {"no shape"});

@@ -58,8 +58,8 @@ class BadRows : public testing::Test {
     EXPECT_EQ(kvc_store_get_info(&i, host.store, nullptr), KVC_OK);
     EXPECT_EQ(kvc_scope_get_info(&c, host.scope, nullptr), KVC_OK);
     std::string out;
-    for (const uint64_t n : {s.tokens, s.tokens_given, s.tokens_sealed, s.tokens_held, s.bytes_host, i.memory_used, i.memory_pinned, i.chunk_count, i.seq_count,
-                             c.bytes_host, c.tokens_written, c.tokens_read})
+    for (const uint64_t n : {s.tokens, s.tokens_given, s.tokens_sealed, s.tokens_held, s.bytes_host, i.memory_used, i.memory_pinned,
+                             i.chunk_count, i.seq_count, c.bytes_host, c.tokens_written, c.tokens_read})
       out += std::to_string(n) + " ";
     return out;
   }
@@ -107,17 +107,28 @@ TEST_F(BadRows, values_that_no_call_takes) {
       {"dtype of v unknown", [](kvc_rows &r) { r.v.dtype = 99; }, KVC_ERR_ARGUMENT, {"v.dtype 99"}},
       {"f8 of an f16 layer", [](kvc_rows &r) { r.k.dtype = KVC_F8_E4M3; }, KVC_ERR_SHAPE, {"k.dtype 4", "2"}},
       {"raw bytes of an f16 layer", [](kvc_rows &r) { r.v.dtype = KVC_U8; }, KVC_ERR_SHAPE, {"v.dtype 5"}},
-      {"f16 of an f8 layer", [](kvc_rows &r) { r.layer_begin = 4, r.layer_count = 1, r.k.dtype = KVC_F16; }, KVC_ERR_SHAPE, {"k.dtype 2", "4"}},
+      {"f16 of an f8 layer",
+       [](kvc_rows &r) { r.layer_begin = 4, r.layer_count = 1, r.k.dtype = KVC_F16; },
+       KVC_ERR_SHAPE,
+       {"k.dtype 2", "4"}},
       {"no layer_stride", [](kvc_rows &r) { r.v.layer_stride = 0; }, KVC_ERR_ARGUMENT, {"v.layer_stride", "3 layers"}},
       {"blocks without block_tokens", [](kvc_rows &r) { r.block_count = 3; }, KVC_ERR_ARGUMENT, {"block_tokens"}},
       {"block_tokens without blocks", [](kvc_rows &r) { r.block_tokens = 16; }, KVC_ERR_ARGUMENT, {"blocks is NULL", "16"}},
       {"memory of no kind", [](kvc_rows &r) { r.memory = 4; }, KVC_ERR_ARGUMENT, {"memory 4"}},
       {"device memory", [](kvc_rows &r) { r.memory = KVC_MEMORY_CUDA; }, KVC_ERR_UNSUPPORTED, {"memory 1"}},
       {"pinned memory", [](kvc_rows &r) { r.memory = KVC_MEMORY_CUDA_HOST; }, KVC_ERR_UNSUPPORTED, {"memory 2"}},
-      {"managed memory at an address that is none", [](kvc_rows &r) { r.memory = KVC_MEMORY_CUDA_MANAGED, r.k.data = reinterpret_cast<void *>(8); },
-       KVC_ERR_UNSUPPORTED, {"memory 3"}},
+      {"managed memory at an address that is none",
+       [](kvc_rows &r) { r.memory = KVC_MEMORY_CUDA_MANAGED, r.k.data = reinterpret_cast<void *>(8); },
+       KVC_ERR_UNSUPPORTED,
+       {"memory 3"}},
       {"a stream", [](kvc_rows &r) { r.stream = &r; }, KVC_ERR_ARGUMENT, {"stream"}},
-      {"scales", [](kvc_rows &r) { static const float one = 1; r.k_scale = &one; }, KVC_ERR_UNSUPPORTED, {"k_scale"}},
+      {"scales",
+       [](kvc_rows &r) {
+         static const float one = 1;
+         r.k_scale = &one;
+       },
+       KVC_ERR_UNSUPPORTED,
+       {"k_scale"}},
       {"both sides NULL", [](kvc_rows &r) { r.k.data = r.v.data = nullptr; }, KVC_ERR_ARGUMENT, {"NULL"}},
   };
   for (const Case &c : cases) expect_both(c);
@@ -125,18 +136,41 @@ TEST_F(BadRows, values_that_no_call_takes) {
 
 TEST_F(BadRows, sums_and_products_that_overflow) {
   const std::vector<Case> cases{
-      {"slot_begin + token_count", [](kvc_rows &r) { r.slot_begin = UINT64_MAX - 3; }, KVC_ERR_ARGUMENT, {"18446744073709551612", "overflow"}},
-      {"token_stride * slot", [](kvc_rows &r) { r.k.token_stride = UINT64_MAX; }, KVC_ERR_ARGUMENT, {"k.token_stride 18446744073709551615"}},
-      {"layer_stride * layers", [](kvc_rows &r) { r.v.layer_stride = 1ull << 63; }, KVC_ERR_ARGUMENT, {"v.layer_stride 9223372036854775808", "or more"}},
+      {"slot_begin + token_count",
+       [](kvc_rows &r) { r.slot_begin = UINT64_MAX - 3; },
+       KVC_ERR_ARGUMENT,
+       {"18446744073709551612", "overflow"}},
+      {"token_stride * slot",
+       [](kvc_rows &r) { r.k.token_stride = UINT64_MAX; },
+       KVC_ERR_ARGUMENT,
+       {"k.token_stride 18446744073709551615"}},
+      {"layer_stride * layers",
+       [](kvc_rows &r) { r.v.layer_stride = 1ull << 63; },
+       KVC_ERR_ARGUMENT,
+       {"v.layer_stride 9223372036854775808", "or more"}},
       {"head_stride", [](kvc_rows &r) { r.k.head_stride = 1ull << 62; }, KVC_ERR_ARGUMENT, {"k.", "_stride"}},
-      {"dim_stride, and what is packed around it", [](kvc_rows &r) { r.k.dim_stride = UINT64_MAX / 3; }, KVC_ERR_ARGUMENT, {"k.", "_stride"}},
+      {"dim_stride, and what is packed around it",
+       [](kvc_rows &r) { r.k.dim_stride = UINT64_MAX / 3; },
+       KVC_ERR_ARGUMENT,
+       {"k.", "_stride"}},
       {"slot_begin far out", [](kvc_rows &r) { r.slot_begin = 1ull << 60; }, KVC_ERR_ARGUMENT, {"k.token_stride 32"}},
       {"dim_group at its most", [](kvc_rows &r) { r.k.dim_group = UINT32_MAX; }, KVC_ERR_ARGUMENT, {"k.", "_stride"}},
-      {"an array that passes the end of memory", [](kvc_rows &r) { r.k.data = reinterpret_cast<void *>(UINT64_MAX - 100); }, KVC_ERR_ARGUMENT, {"k.bytes", "end of memory"}},
+      {"an array that passes the end of memory",
+       [](kvc_rows &r) { r.k.data = reinterpret_cast<void *>(UINT64_MAX - 100); },
+       KVC_ERR_ARGUMENT,
+       {"k.bytes", "end of memory"}},
   };
   for (const Case &c : cases) expect_both(c);
-  expect({"token_begin + token_count", [](kvc_rows &r) { r.token_begin = UINT64_MAX - 5; }, KVC_ERR_ARGUMENT, {"18446744073709551610", "overflow"}}, good(20, 12), true);
-  expect({"token_begin + token_count", [](kvc_rows &r) { r.token_begin = UINT64_MAX - 5; }, KVC_ERR_ARGUMENT, {"18446744073709551610", "overflow"}}, good(0, 20), false);
+  expect({"token_begin + token_count",
+          [](kvc_rows &r) { r.token_begin = UINT64_MAX - 5; },
+          KVC_ERR_ARGUMENT,
+          {"18446744073709551610", "overflow"}},
+         good(20, 12), true);
+  expect({"token_begin + token_count",
+          [](kvc_rows &r) { r.token_begin = UINT64_MAX - 5; },
+          KVC_ERR_ARGUMENT,
+          {"18446744073709551610", "overflow"}},
+         good(0, 20), false);
 }
 
 TEST_F(BadRows, an_append_starts_where_its_layers_end) {
@@ -147,7 +181,13 @@ TEST_F(BadRows, an_append_starts_where_its_layers_end) {
       {"part of the heads", [](kvc_rows &r) { r.head_count = 1; }, KVC_ERR_RANGE, {"layer 0", "1 of 2 heads"}},
       {"the upper heads alone", [](kvc_rows &r) { r.head_begin = 1, r.head_count = 1; }, KVC_ERR_RANGE, {"layer 0", "heads start at 1"}},
       {"KVC_ALL", [](kvc_rows &r) { r.token_count = KVC_ALL; }, KVC_ERR_ARGUMENT, {"KVC_ALL"}},
-      {"a list", [](kvc_rows &r) { static const uint64_t list[] = {20}; r.token_list = list; }, KVC_ERR_ARGUMENT, {"token_list"}},
+      {"a list",
+       [](kvc_rows &r) {
+         static const uint64_t list[] = {20};
+         r.token_list = list;
+       },
+       KVC_ERR_ARGUMENT,
+       {"token_list"}},
       {"a unit", [](kvc_rows &r) { r.token_unit = 16; }, KVC_ERR_ARGUMENT, {"token_unit"}},
       {"K without V", [](kvc_rows &r) { r.v.data = nullptr; }, KVC_ERR_ARGUMENT, {"v.data is NULL"}},
       {"V without K", [](kvc_rows &r) { r.k.data = nullptr; }, KVC_ERR_ARGUMENT, {"k.data is NULL"}},
@@ -176,12 +216,21 @@ TEST_F(BadRows, a_gather_reads_what_is_filled) {
   const std::vector<Case> cases{
       {"past filled", [](kvc_rows &r) { r.token_count = 21; }, KVC_ERR_RANGE, {"layer 0", "21", "20"}},
       {"wholly past filled", [](kvc_rows &r) { r.token_begin = 20; }, KVC_ERR_RANGE, {"40", "20"}},
-      {"KVC_ALL from where nothing is", [](kvc_rows &r) { r.token_begin = 20, r.token_count = KVC_ALL; }, KVC_ERR_RANGE, {"token_begin 20", "20"}},
+      {"KVC_ALL from where nothing is",
+       [](kvc_rows &r) { r.token_begin = 20, r.token_count = KVC_ALL; },
+       KVC_ERR_RANGE,
+       {"token_begin 20", "20"}},
       {"a list past filled", [](kvc_rows &r) { r.token_list = past, r.token_count = 2; }, KVC_ERR_RANGE, {"21", "20"}},
       {"a list of nowhere", [](kvc_rows &r) { r.token_list = none, r.token_count = 1; }, KVC_ERR_RANGE, {"18446744073709551615"}},
-      {"a list and token_begin", [](kvc_rows &r) { r.token_list = ok, r.token_count = 2, r.token_begin = 1; }, KVC_ERR_ARGUMENT, {"token_begin 1"}},
+      {"a list and token_begin",
+       [](kvc_rows &r) { r.token_list = ok, r.token_count = 2, r.token_begin = 1; },
+       KVC_ERR_ARGUMENT,
+       {"token_begin 1"}},
       {"a list without a count", [](kvc_rows &r) { r.token_list = ok, r.token_count = KVC_ALL; }, KVC_ERR_ARGUMENT, {"token_count"}},
-      {"more entries than there can be", [](kvc_rows &r) { r.token_list = ok, r.token_unit = 16, r.token_count = 1ull << 60; }, KVC_ERR_ARGUMENT, {"token_count"}},
+      {"more entries than there can be",
+       [](kvc_rows &r) { r.token_list = ok, r.token_unit = 16, r.token_count = 1ull << 60; },
+       KVC_ERR_ARGUMENT,
+       {"token_count"}},
       {"a unit without a list", [](kvc_rows &r) { r.token_unit = 16; }, KVC_ERR_ARGUMENT, {"token_unit 16"}},
       {"units past filled", [](kvc_rows &r) { r.token_list = ok + 1, r.token_unit = 16, r.token_count = 1; }, KVC_ERR_RANGE, {"32", "20"}},
   };
@@ -204,7 +253,10 @@ TEST_F(BadRows, block_tables) {
   const std::vector<Case> cases{
       {"a touched block is negative", [](kvc_rows &) {}, KVC_ERR_ARGUMENT, {"blocks[1] is -1"}},
       {"the most negative one", [](kvc_rows &r) { r.slot_begin = 64; }, KVC_ERR_ARGUMENT, {"blocks[4] is -2147483648"}},
-      {"a table that ends too early", [](kvc_rows &r) { r.slot_begin = 32, r.block_count = 3; }, KVC_ERR_RANGE, {"slot ", "block_count is 3"}},
+      {"a table that ends too early",
+       [](kvc_rows &r) { r.slot_begin = 32, r.block_count = 3; },
+       KVC_ERR_RANGE,
+       {"slot ", "block_count is 3"}},
       {"a table of nothing", [](kvc_rows &r) { r.block_count = 0; }, KVC_ERR_RANGE, {"block_count is 0"}},
       {"a slot that overflows", [](kvc_rows &r) { r.slot_begin = UINT64_MAX - 1; }, KVC_ERR_ARGUMENT, {"overflow"}},
   };
@@ -241,7 +293,10 @@ TEST_F(BadRows, elements_of_a_destination_are_distinct_by_every_stride) {
       {"dim_group", [](kvc_rows &r) { r.k.dim_group = 4, r.k.dim_stride = 7; }, KVC_ERR_ARGUMENT, {"k.dim_stride 7", "at least 8"}},
       {"K and V at one place", [](kvc_rows &r) { r.v.data = r.k.data; }, KVC_ERR_ARGUMENT, {"k and v", "same address"}},
       {"V in K", [](kvc_rows &r) { r.v.data = static_cast<char *>(r.k.data) + 2; }, KVC_ERR_ARGUMENT, {"k and v", "same address"}},
-      {"V one byte into K", [](kvc_rows &r) { r.v.data = static_cast<char *>(r.k.data) + 2 * 2048 + 639; }, KVC_ERR_ARGUMENT, {"k and v", "same address"}},
+      {"V one byte into K",
+       [](kvc_rows &r) { r.v.data = static_cast<char *>(r.k.data) + 2 * 2048 + 639; },
+       KVC_ERR_ARGUMENT,
+       {"k and v", "same address"}},
   };
   for (const Case &c : cases) expect(c, good(0, 20), false);
   const Case block{"block_stride", [](kvc_rows &r) { r.k.block_stride = 511; }, KVC_ERR_ARGUMENT, {"k.block_stride 511", "at least 512"}};
@@ -273,7 +328,8 @@ TEST_F(BadRows, one_byte_less_than_the_last_element_needs_is_refused_by_every_st
       {"k.layer_stride", [](kvc_rows &) {}, 2 * 2048 + 640},
       {"k.token_stride", [](kvc_rows &r) { r.k.token_stride = 3000, r.k.layer_stride = 32; }, 2 * 32 + 19 * 3000 + 32},
       {"k.head_stride", [](kvc_rows &r) { r.k.head_stride = 16000, r.k.token_stride = 16; }, 2 * 2048 + 19 * 16 + 16000 + 16},
-      {"k.dim_stride", [](kvc_rows &r) { r.k.dim_stride = 6500, r.k.token_stride = 2, r.k.head_stride = 40; }, 2 * 2048 + 19 * 2 + 40 + 7 * 6500 + 2},
+      {"k.dim_stride", [](kvc_rows &r) { r.k.dim_stride = 6500, r.k.token_stride = 2, r.k.head_stride = 40; },
+       2 * 2048 + 19 * 2 + 40 + 7 * 6500 + 2},
   };
   for (const Ends &c : all) {
     kvc_rows rows = good(0, 20);

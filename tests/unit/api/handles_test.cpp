@@ -49,30 +49,94 @@ struct Arguments {
   }
 
   std::vector<Call> calls() {
+    std::vector<Call> all = store_calls();
+    for (const std::vector<Call> &more : {scope_calls(), seq_calls()}) all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::vector<Call> store_calls() {
     return {
-        {"kvc_store_get_info", 's', false, [](uint64_t h, kvc_error *e) { auto i = sized<kvc_store_info>(); return kvc_store_get_info(&i, handle_of<kvc_store>(h), e); }},
-        {"kvc_store_verify", 's', false, [](uint64_t h, kvc_error *e) { return kvc_store_verify(nullptr, handle_of<kvc_store>(h), nullptr, e); }},
+        {"kvc_store_get_info", 's', false,
+         [](uint64_t h, kvc_error *e) {
+           auto i = sized<kvc_store_info>();
+           return kvc_store_get_info(&i, handle_of<kvc_store>(h), e);
+         }},
+        {"kvc_store_verify", 's', false,
+         [](uint64_t h, kvc_error *e) { return kvc_store_verify(nullptr, handle_of<kvc_store>(h), nullptr, e); }},
         {"kvc_store_flush", 's', false, [](uint64_t h, kvc_error *e) { return kvc_store_flush(handle_of<kvc_store>(h), nullptr, e); }},
-        {"kvc_store_step", 's', false, [](uint64_t h, kvc_error *e) { uint32_t more; return kvc_store_step(&more, handle_of<kvc_store>(h), 1, e); }},
-        {"kvc_metrics_read", 's', false, [](uint64_t h, kvc_error *e) { auto m = sized<kvc_metrics>(); return kvc_metrics_read(&m, handle_of<kvc_store>(h), e); }},
-        {"kvc_scope_create", 's', false, [this](uint64_t h, kvc_error *e) { kvc_scope *o; return kvc_scope_create(&o, handle_of<kvc_store>(h), &scope_options, e); }},
+        {"kvc_store_step", 's', false,
+         [](uint64_t h, kvc_error *e) {
+           uint32_t more;
+           return kvc_store_step(&more, handle_of<kvc_store>(h), 1, e);
+         }},
+        {"kvc_metrics_read", 's', false,
+         [](uint64_t h, kvc_error *e) {
+           auto m = sized<kvc_metrics>();
+           return kvc_metrics_read(&m, handle_of<kvc_store>(h), e);
+         }},
+        {"kvc_scope_create", 's', false,
+         [this](uint64_t h, kvc_error *e) {
+           kvc_scope *o;
+           return kvc_scope_create(&o, handle_of<kvc_store>(h), &scope_options, e);
+         }},
         {"kvc_close", 's', true, [](uint64_t h, kvc_error *e) { return kvc_close(handle_of<kvc_store>(h), e); }},
-        {"kvc_scope_get_info", 'c', false, [](uint64_t h, kvc_error *e) { auto i = sized<kvc_scope_info>(); return kvc_scope_get_info(&i, handle_of<kvc_scope>(h), e); }},
-        {"kvc_seq_create", 'c', false, [](uint64_t h, kvc_error *e) { kvc_seq *o; return kvc_seq_create(&o, handle_of<kvc_scope>(h), nullptr, e); }},
-        {"kvc_match", 'c', false, [this](uint64_t h, kvc_error *e) { kvc_seq *o; return kvc_match(&o, nullptr, handle_of<kvc_scope>(h), tokens.data(), 64, nullptr, nullptr, e); }},
-        {"kvc_object_put", 'c', false, [this](uint64_t h, kvc_error *e) { return kvc_object_put(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, nullptr, e); }},
-        {"kvc_object_get", 'c', false, [this](uint64_t h, kvc_error *e) { return kvc_object_get(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, nullptr, e); }},
-        {"kvc_object_exists", 'c', false, [this](uint64_t h, kvc_error *e) { return kvc_object_exists(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, nullptr, e); }},
-        {"kvc_object_delete", 'c', false, [this](uint64_t h, kvc_error *e) { return kvc_object_delete(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, e); }},
-        {"kvc_object_list", 'c', false, [this](uint64_t h, kvc_error *e) { return kvc_object_list(&entry, 1, &entry_count, handle_of<kvc_scope>(h), nullptr, 0, nullptr, e); }},
+    };
+  }
+  std::vector<Call> scope_calls() {
+    return {
+        {"kvc_scope_get_info", 'c', false,
+         [](uint64_t h, kvc_error *e) {
+           auto i = sized<kvc_scope_info>();
+           return kvc_scope_get_info(&i, handle_of<kvc_scope>(h), e);
+         }},
+        {"kvc_seq_create", 'c', false,
+         [](uint64_t h, kvc_error *e) {
+           kvc_seq *o;
+           return kvc_seq_create(&o, handle_of<kvc_scope>(h), nullptr, e);
+         }},
+        {"kvc_match", 'c', false,
+         [this](uint64_t h, kvc_error *e) {
+           kvc_seq *o;
+           return kvc_match(&o, nullptr, handle_of<kvc_scope>(h), tokens.data(), 64, nullptr, nullptr, e);
+         }},
+        {"kvc_object_put", 'c', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_object_put(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, nullptr, e); }},
+        {"kvc_object_get", 'c', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_object_get(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, nullptr, e); }},
+        {"kvc_object_exists", 'c', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_object_exists(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, nullptr, e); }},
+        {"kvc_object_delete", 'c', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_object_delete(nullptr, handle_of<kvc_scope>(h), &object, 1, nullptr, e); }},
+        {"kvc_object_list", 'c', false,
+         [this](uint64_t h, kvc_error *e) {
+           return kvc_object_list(&entry, 1, &entry_count, handle_of<kvc_scope>(h), nullptr, 0, nullptr, e);
+         }},
         {"kvc_scope_release", 'c', true, [](uint64_t h, kvc_error *e) { return kvc_scope_release(handle_of<kvc_scope>(h), e); }},
-        {"kvc_append", 'q', false, [this](uint64_t h, kvc_error *e) { return kvc_append(handle_of<kvc_seq>(h), tokens.data(), 1, nullptr, 0, nullptr, e); }},
-        {"kvc_gather", 'q', false, [this](uint64_t h, kvc_error *e) { return kvc_gather(nullptr, handle_of<kvc_seq>(h), &rows, 1, nullptr, e); }},
-        {"kvc_seq_identify", 'q', false, [this](uint64_t h, kvc_error *e) { return kvc_seq_identify(handle_of<kvc_seq>(h), &extra, 1, e); }},
-        {"kvc_seq_fork", 'q', false, [](uint64_t h, kvc_error *e) { kvc_seq *o; return kvc_seq_fork(&o, handle_of<kvc_seq>(h), KVC_ALL, e); }},
+    };
+  }
+  std::vector<Call> seq_calls() {
+    return {
+        {"kvc_append", 'q', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_append(handle_of<kvc_seq>(h), tokens.data(), 1, nullptr, 0, nullptr, e); }},
+        {"kvc_gather", 'q', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_gather(nullptr, handle_of<kvc_seq>(h), &rows, 1, nullptr, e); }},
+        {"kvc_seq_identify", 'q', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_seq_identify(handle_of<kvc_seq>(h), &extra, 1, e); }},
+        {"kvc_seq_fork", 'q', false,
+         [](uint64_t h, kvc_error *e) {
+           kvc_seq *o;
+           return kvc_seq_fork(&o, handle_of<kvc_seq>(h), KVC_ALL, e);
+         }},
         {"kvc_seq_truncate", 'q', false, [](uint64_t h, kvc_error *e) { return kvc_seq_truncate(handle_of<kvc_seq>(h), 0, e); }},
-        {"kvc_seq_get_info", 'q', false, [](uint64_t h, kvc_error *e) { auto i = sized<kvc_seq_info>(); return kvc_seq_get_info(&i, handle_of<kvc_seq>(h), e); }},
-        {"kvc_seq_lease", 'q', false, [](uint64_t h, kvc_error *e) { kvc_lease *o; return kvc_seq_lease(&o, handle_of<kvc_seq>(h), 0, KVC_ALL, 0, nullptr, e); }},
+        {"kvc_seq_get_info", 'q', false,
+         [](uint64_t h, kvc_error *e) {
+           auto i = sized<kvc_seq_info>();
+           return kvc_seq_get_info(&i, handle_of<kvc_seq>(h), e);
+         }},
+        {"kvc_seq_lease", 'q', false,
+         [](uint64_t h, kvc_error *e) {
+           kvc_lease *o;
+           return kvc_seq_lease(&o, handle_of<kvc_seq>(h), 0, KVC_ALL, 0, nullptr, e);
+         }},
         {"kvc_seq_release", 'q', true, [](uint64_t h, kvc_error *e) { return kvc_seq_release(handle_of<kvc_seq>(h), e); }},
         {"kvc_lease_renew", 'l', false, [](uint64_t h, kvc_error *e) { return kvc_lease_renew(handle_of<kvc_lease>(h), 1, e); }},
         {"kvc_lease_release", 'l', true, [](uint64_t h, kvc_error *e) { return kvc_lease_release(handle_of<kvc_lease>(h), e); }},
@@ -93,13 +157,17 @@ struct HandlesTest : testing::Test {
     ASSERT_EQ(kvc_seq_lease(lease.out(), seq, 0, KVC_ALL, 0, nullptr, &host.error), KVC_OK);
   }
   uint64_t live(char kind) const {
-    return kind == 's' ? bits_of<kvc_store>(host.store) : kind == 'c' ? bits_of<kvc_scope>(host.scope) : kind == 'q' ? bits_of<kvc_seq>(seq) : bits_of<kvc_lease>(lease);
+    return kind == 's'   ? bits_of<kvc_store>(host.store)
+           : kind == 'c' ? bits_of<kvc_scope>(host.scope)
+           : kind == 'q' ? bits_of<kvc_seq>(seq)
+                         : bits_of<kvc_lease>(lease);
   }
   std::string state() {
     auto i = sized<kvc_store_info>();
     EXPECT_EQ(kvc_store_get_info(&i, host.store, nullptr), KVC_OK);
     std::string out;
-    for (const uint64_t n : {i.memory_used, i.memory_pinned, i.seq_count, i.lease_count, i.chunk_count, i.object_count}) out += std::to_string(n) + " ";
+    for (const uint64_t n : {i.memory_used, i.memory_pinned, i.seq_count, i.lease_count, i.chunk_count, i.object_count})
+      out += std::to_string(n) + " ";
     return out;
   }
   static void expect(const Call &call, uint64_t handle, kvc_status status, const char *word) {
@@ -137,9 +205,11 @@ TEST_F(HandlesTest, no_handle_at_all_is_refused_by_every_call) {
   const std::string before = state();
   std::mt19937_64 random(3);
   for (const Call &call : arguments.calls()) {
-    for (const uint64_t bits : {uint64_t{1}, uint64_t{8}, UINT64_MAX, bits_of(&host), bits_of(this)}) EXPECT_NE(call.run(bits, nullptr), KVC_OK) << call.name << " " << bits;
+    for (const uint64_t bits : {uint64_t{1}, uint64_t{8}, UINT64_MAX, bits_of(&host), bits_of(this)})
+      EXPECT_NE(call.run(bits, nullptr), KVC_OK) << call.name << " " << bits;
     const uint64_t good = live(call.kind);
-    for (int bit = 0; bit < 64; bit++) EXPECT_NE(call.run(good ^ 1ull << bit, nullptr), KVC_OK) << call.name << " bit " << bit;  // also generation 0, and unused entries
+    for (int bit = 0; bit < 64; bit++)
+      EXPECT_NE(call.run(good ^ 1ull << bit, nullptr), KVC_OK) << call.name << " bit " << bit;  // also generation 0, and unused entries
     for (uint64_t index = 0; index < 600; index += 7) {  // entries that exist, entries that do not, generation 0
       const uint64_t other = (good & ~((1ull << 42) - 1)) | index << 22;
       EXPECT_NE(call.run(other, nullptr), KVC_OK) << call.name << " index " << index;
@@ -183,7 +253,13 @@ TEST_F(HandlesTest, B110_after_close_everything_is_stale_also_when_another_store
       options.memory_bytes = 1 << 20;
       ASSERT_EQ(kvc_open(next.out(), "mem:", &options, &host.error), KVC_OK);
     }
-    for (const Call &call : arguments.calls()) expect(call, all[call.kind == 's' ? 0 : call.kind == 'c' ? 1 : call.kind == 'q' ? 2 : 3], KVC_ERR_STALE, call.kind == 's' || round == 0 ? "closed" : "");
+    for (const Call &call : arguments.calls())
+      expect(call,
+             all[call.kind == 's'   ? 0
+                 : call.kind == 'c' ? 1
+                 : call.kind == 'q' ? 2
+                                    : 3],
+             KVC_ERR_STALE, call.kind == 's' || round == 0 ? "closed" : "");
   }
 }
 

@@ -71,7 +71,8 @@ struct Host {
   StoreHandle store;
   ScopeHandle scope;
 
-  explicit Host(std::vector<kvc_layer> layers, uint32_t dtype = KVC_F16, uint32_t chunk_tokens = 0, uint64_t memory_bytes = 64u << 20, uint32_t flags = 0) {
+  explicit Host(std::vector<kvc_layer> layers, uint32_t dtype = KVC_F16, uint32_t chunk_tokens = 0, uint64_t memory_bytes = 64u << 20,
+                uint32_t flags = 0) {
     auto options = sized<kvc_store_options>();
     options.memory_bytes = memory_bytes;
     options.open_bytes_max = memory_bytes;
@@ -103,7 +104,8 @@ struct Host {
     return SeqHandle(out);
   }
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &tokens, const std::vector<kvc_rows> &rows) {
-    return kvc_append(seq, tokens.empty() ? nullptr : tokens.data(), tokens.size(), rows.empty() ? nullptr : rows.data(), rows.size(), nullptr, &error);
+    return kvc_append(seq, tokens.empty() ? nullptr : tokens.data(), tokens.size(), rows.empty() ? nullptr : rows.data(), rows.size(),
+                      nullptr, &error);
   }
   kvc_status gather(const kvc_seq *seq, const std::vector<kvc_rows> &rows, kvc_result *result = nullptr) {
     return kvc_gather(result, seq, rows.data(), rows.size(), nullptr, &error);

@@ -33,7 +33,7 @@ static int use(void *library) {
   int i;
   if (!LOAD(kvc_open) || !LOAD(kvc_scope_create) || !LOAD(kvc_seq_create) || !LOAD(kvc_append) || !LOAD(kvc_gather) || !LOAD(kvc_close))
     return fail("dlsym", NULL);
-  for (i = 0; i < 128 * 8; i++) k[0][i] = (uint16_t)(i * 31), v[0][i] = (uint16_t)(i * 57 + 1);
+  for (i = 0; i < 128 * 8; i++) k[i / 8][i % 8] = (uint16_t)(i * 31), v[i / 8][i % 8] = (uint16_t)(i * 57 + 1);
   KVC_INIT(&error);
   KVC_INIT(&options);
   options.memory_bytes = 1 << 20;
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
     if (use(library) != 0) return 1;
     if (dlclose(library) != 0) return fail("dlclose", NULL);
   }
-  for (number = 1; number < 32; number++) {  /* SIG_DFL everywhere, as it was */
+  for (number = 1; number < 32; number++) { /* SIG_DFL everywhere, as it was */
     struct sigaction action;
     if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && number != SIGSEGV && number != SIGBUS && number != SIGFPE)
       return fprintf(stderr, "signal %d has a handler\n", number), 1;

@@ -1,6 +1,7 @@
 #include "layouts.h"
 
-/// Rows that went in in one layout come out in every other: each element where the engine's own indexing looks for it, nothing else touched.
+/// Rows that went in in one layout come out in every other: each element where the engine's own indexing looks for it, nothing else
+/// touched.
 namespace {
 
 using namespace kvc_test;
@@ -13,7 +14,8 @@ std::string every_pair(const Geometry &g, const std::vector<Layout> &all, uint32
     fill(source.data(), all[from], g, writer, 0, g.tokens);
     const std::vector<uint8_t> before = source;
     SeqHandle seq = host.create();
-    if (host.append(seq, ids(g.tokens, static_cast<int32_t>(from)), all[from].bind(source.data())) != KVC_OK) return all[from].name + " in: " + host.error.text();
+    if (host.append(seq, ids(g.tokens, static_cast<int32_t>(from)), all[from].bind(source.data())) != KVC_OK)
+      return all[from].name + " in: " + host.error.text();
     if (source != before) return all[from].name + ": an append wrote to its source";
     for (const Layout &to : all) {
       std::vector<uint8_t> got = poisoned(to.bytes), want = got;
@@ -52,7 +54,8 @@ TEST(Layouts, B29_odd_head_widths_in_every_layout) {
 TEST(Layouts, chunks_of_every_size) {
   for (const uint32_t chunk_tokens : {16u, 32u, 48u, 64u, 128u, 256u}) {
     const Geometry g{2, 2, 8, 8, 300};
-    EXPECT_EQ(every_pair(g, {packed_tokens_first(g), vllm_hnd(g), vllm_split_k(g), llama_transposed_v(g, true)}, chunk_tokens, KVC_F16), "") << chunk_tokens;
+    EXPECT_EQ(every_pair(g, {packed_tokens_first(g), vllm_hnd(g), vllm_split_k(g), llama_transposed_v(g, true)}, chunk_tokens, KVC_F16), "")
+        << chunk_tokens;
   }
 }
 

@@ -15,14 +15,17 @@ struct Stored {
   Host host;
   SeqHandle seq;
 
-  Stored(const Geometry &geometry, uint32_t dtype, uint32_t chunk_tokens) : g(geometry), host({full_layers(g.layers, g.heads, g.k_dim, g.v_dim)}, dtype, chunk_tokens) {
+  Stored(const Geometry &geometry, uint32_t dtype, uint32_t chunk_tokens)
+      : g(geometry), host({full_layers(g.layers, g.heads, g.k_dim, g.v_dim)}, dtype, chunk_tokens) {
     const Layout y = packed_tokens_first(g);
     std::vector<uint8_t> memory = poisoned(y.bytes);
     fill(memory.data(), y, g, 1, 0, g.tokens);
     seq = host.create();
     EXPECT_EQ(host.append(seq, ids(g.tokens), y.bind(memory.data())), KVC_OK) << host.error.message;
   }
-  uint64_t bits(bool is_k, uint64_t l, uint64_t t, uint64_t h, uint64_t d) const { return stamp(1, is_k, l, t, h, d) & (g.e == 4 ? 0xFFFFFFFFu : g.e == 2 ? 0xFFFFu : 0xFFu); }
+  uint64_t bits(bool is_k, uint64_t l, uint64_t t, uint64_t h, uint64_t d) const {
+    return stamp(1, is_k, l, t, h, d) & (g.e == 4 ? 0xFFFFFFFFu : g.e == 2 ? 0xFFFFu : 0xFFu);
+  }
 };
 
 TEST(Heads, slices_of_tensor_parallel_ranks_are_gathered_apart) {
@@ -69,7 +72,8 @@ TEST(Heads, an_append_may_bring_them_in_runs) {
       rows.push_back(r);
     }
     std::vector<int32_t> all = ids(50);
-    ASSERT_EQ(host.append(seq, {all.begin() + static_cast<int64_t>(begin), all.begin() + static_cast<int64_t>(begin + 10)}, rows), KVC_OK) << host.error.message;
+    ASSERT_EQ(host.append(seq, {all.begin() + static_cast<int64_t>(begin), all.begin() + static_cast<int64_t>(begin + 10)}, rows), KVC_OK)
+        << host.error.message;
   }
   for (const Layout &to : layouts(g)) {
     std::vector<uint8_t> got = poisoned(to.bytes), want = got;
@@ -124,7 +128,8 @@ TEST(Slots, a_range_lands_from_slot_begin_on_also_in_the_middle_of_a_block) {
   const Geometry g{2, 2, 8, 8, 120};
   Stored s(g, KVC_F16, 64);
   for (const Layout &y : layouts(g))
-    for (const auto &[begin, count, slot] : std::vector<std::array<uint64_t, 3>>{{0, 1, 0}, {3, 5, 3}, {63, 2, 63}, {17, 40, 71}, {0, 120, 0}, {64, 48, 5}, {100, 20, 0}, {1, 15, 17}}) {
+    for (const auto &[begin, count, slot] : std::vector<std::array<uint64_t, 3>>{
+             {0, 1, 0}, {3, 5, 3}, {63, 2, 63}, {17, 40, 71}, {0, 120, 0}, {64, 48, 5}, {100, 20, 0}, {1, 15, 17}}) {
       std::vector<uint8_t> got = poisoned(y.bytes), want = got;
       std::vector<kvc_rows> rows = y.bind(got.data());
       for (kvc_rows &r : rows) r.token_begin = begin, r.token_count = count, r.slot_begin = slot;
@@ -195,7 +200,8 @@ double half_value(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const uint32_t mantissa = bits & ((1u << mantissa_bits) - 1), exponent = bits >> mantissa_bits & ((1u << exponent_bits) - 1);
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const double sign = bits >> (exponent_bits + mantissa_bits) ? -1 : 1;
-  if (exponent == (1u << exponent_bits) - 1) return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  if (exponent == (1u << exponent_bits) - 1)
+    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
   return sign * std::ldexp(mantissa + (1u << mantissa_bits), static_cast<int>(exponent) - bias - mantissa_bits);
 }
@@ -218,7 +224,8 @@ uint32_t nearest_16(uint32_t dtype, double value) {
     (value_of(dtype, middle) <= magnitude ? low : high) = middle;
   }
   // Infinity stands where the next power of two would be.
-  const double below = value_of(dtype, low), above = high == infinity ? std::ldexp(1.0, dtype == KVC_F16 ? 16 : 128) : value_of(dtype, high);
+  const double below = value_of(dtype, low),
+               above = high == infinity ? std::ldexp(1.0, dtype == KVC_F16 ? 16 : 128) : value_of(dtype, high);
   if (magnitude - below != above - magnitude) return sign | (magnitude - below < above - magnitude ? low : high);
   return sign | (low % 2 ? high : low);
 }
@@ -230,7 +237,8 @@ std::vector<uint32_t> numbers_of(uint32_t dtype) {
     return out;
   }
   for (uint32_t exponent = 0; exponent < 256; exponent++)
-    for (const uint32_t mantissa : {0u, 1u, 0x1000u, 0xFFFu, 0x1001u, 0x7FFFu, 0x8000u, 0x8001u, 0x17FFFu, 0x18000u, 0x2FFFu, 0x3000u, 0x3001u, 0x400000u, 0x7FFFFFu, 0x7FF000u})
+    for (const uint32_t mantissa : {0u, 1u, 0x1000u, 0xFFFu, 0x1001u, 0x7FFFu, 0x8000u, 0x8001u, 0x17FFFu, 0x18000u, 0x2FFFu, 0x3000u,
+                                    0x3001u, 0x400000u, 0x7FFFFFu, 0x7FF000u})
       for (const uint32_t sign : {0u, 0x80000000u}) out.push_back(sign | exponent << 23 | mantissa);
   return out;
 }
@@ -265,9 +273,13 @@ void expect_conversion(uint32_t stored, uint32_t in, uint32_t out) {
       }
       uint32_t code = 0;
       std::memcpy(&code, &got[i * dtype_size(out)], dtype_size(out));
-      if (in == stored && stored == out) ASSERT_EQ(code, numbers[i]);
-      else if (std::isnan(value)) ASSERT_TRUE(std::isnan(value_of(out, code))) << std::hex << numbers[i] << " became " << code;
-      else ASSERT_TRUE(value_of(out, code) == value && std::signbit(value_of(out, code)) == std::signbit(value)) << std::hex << numbers[i] << " became " << code;
+      if (in == stored && stored == out)
+        ASSERT_EQ(code, numbers[i]);
+      else if (std::isnan(value))
+        ASSERT_TRUE(std::isnan(value_of(out, code))) << std::hex << numbers[i] << " became " << code;
+      else
+        ASSERT_TRUE(value_of(out, code) == value && std::signbit(value_of(out, code)) == std::signbit(value))
+            << std::hex << numbers[i] << " became " << code;
     }
   }
 }
@@ -314,7 +326,8 @@ TEST(Numbers, nan_infinity_and_minus_zero_survive_bit_for_bit) {
     const uint64_t e = dtype_size(dtype), tokens = 64 + 9;
     Host host({full_layers(1, 1, 9, 9)}, dtype, 64);
     std::vector<uint8_t> source(tokens * 9 * e), got(tokens * 9 * e);
-    for (uint64_t i = 0; i < tokens * 9; i++) std::memcpy(&source[i * e], e == 4 ? static_cast<const void *>(&specials[(i + i / 9) % 9]) : &halves[(i + i / 9) % 9], e);
+    for (uint64_t i = 0; i < tokens * 9; i++)
+      std::memcpy(&source[i * e], e == 4 ? static_cast<const void *>(&specials[(i + i / 9) % 9]) : &halves[(i + i / 9) % 9], e);
     auto rows = sized<kvc_rows>();
     rows.layer_count = 1, rows.token_count = tokens;
     rows.k.data = rows.v.data = source.data(), rows.k.bytes = rows.v.bytes = source.size();

@@ -64,7 +64,8 @@ inline Layout packed_tokens_first(const Geometry &g) {  // [2][layers][tokens + 
   using namespace layout_detail;
   Layout y;
   y.name = "packed tokens first";
-  const uint64_t capacity = g.tokens + 3, k_bytes = g.layers * capacity * g.heads * g.k_dim * g.e, v_bytes = g.layers * capacity * g.heads * g.v_dim * g.e;
+  const uint64_t capacity = g.tokens + 3, k_bytes = g.layers * capacity * g.heads * g.k_dim * g.e,
+                 v_bytes = g.layers * capacity * g.heads * g.v_dim * g.e;
   y.bytes = k_bytes + v_bytes;
   kvc_rows r = all_rows(g);
   r.v.data = offset(k_bytes);
@@ -72,7 +73,8 @@ inline Layout packed_tokens_first(const Geometry &g) {  // [2][layers][tokens + 
   r.v.layer_stride = capacity * g.heads * g.v_dim * g.e;
   y.rows = {r};
   y.at = [=](bool is_k, uint64_t l, uint64_t t, uint64_t h, uint64_t d) {
-    return is_k ? (((l * capacity + t) * g.heads + h) * g.k_dim + d) * g.e : k_bytes + (((l * capacity + t) * g.heads + h) * g.v_dim + d) * g.e;
+    return is_k ? (((l * capacity + t) * g.heads + h) * g.k_dim + d) * g.e
+                : k_bytes + (((l * capacity + t) * g.heads + h) * g.v_dim + d) * g.e;
   };
   return y;
 }
@@ -136,16 +138,19 @@ inline Layout vllm_hnd(const Geometry &g) {  // [layers] x [blocks][2][heads][16
   return y;
 }
 
-inline Layout vllm_split_k(const Geometry &g, uint64_t x = 8) {  // K [layers][blocks][heads][dim/x][16][x], V [layers][blocks][heads][dim][16]
+inline Layout vllm_split_k(const Geometry &g,
+                           uint64_t x = 8) {  // K [layers][blocks][heads][dim/x][16][x], V [layers][blocks][heads][dim][16]
   using namespace layout_detail;
   Layout y;
   y.name = "vLLM split K";
-  const uint64_t blocks = (g.tokens + 15) / 16 + 2, groups = (g.k_dim + x - 1) / x, k_bytes = g.layers * blocks * g.heads * groups * 16 * x * g.e;
+  const uint64_t blocks = (g.tokens + 15) / 16 + 2, groups = (g.k_dim + x - 1) / x,
+                 k_bytes = g.layers * blocks * g.heads * groups * 16 * x * g.e;
   y.bytes = k_bytes + g.layers * blocks * g.heads * g.v_dim * 16 * g.e;
   y.table = scattered((g.tokens + 15) / 16, blocks, 3);
   kvc_rows r = all_rows(g);
   r.block_tokens = 16;
-  r.k.dim_group = static_cast<uint32_t>(x), r.k.dim_stride = 16 * x * g.e, r.k.token_stride = x * g.e, r.k.head_stride = groups * 16 * x * g.e;
+  r.k.dim_group = static_cast<uint32_t>(x), r.k.dim_stride = 16 * x * g.e, r.k.token_stride = x * g.e,
+  r.k.head_stride = groups * 16 * x * g.e;
   r.k.block_stride = g.heads * r.k.head_stride, r.k.layer_stride = blocks * r.k.block_stride;
   r.v.data = offset(k_bytes);
   r.v.dim_stride = 16 * g.e, r.v.token_stride = g.e, r.v.head_stride = g.v_dim * 16 * g.e;
@@ -201,7 +206,8 @@ inline Layout llama_transposed_v(const Geometry &g, bool scatter) {
   using namespace layout_detail;
   Layout y;
   y.name = scatter ? "llama.cpp scattered cells, V transposed" : "llama.cpp state, V transposed";
-  const uint64_t cells = g.tokens + (scatter ? 9 : 0), k_layer = 12 + cells * g.heads * g.k_dim * g.e, v_layer = 16 + cells * g.heads * g.v_dim * g.e;
+  const uint64_t cells = g.tokens + (scatter ? 9 : 0), k_layer = 12 + cells * g.heads * g.k_dim * g.e,
+                 v_layer = 16 + cells * g.heads * g.v_dim * g.e;
   y.bytes = g.layers * (k_layer + v_layer);
   kvc_rows r = all_rows(g);
   r.k.data = offset(12), r.v.data = offset(g.layers * k_layer + 16);
@@ -231,7 +237,8 @@ inline Layout packed_kv_per_head(const Geometry &g) {  // [layers][tokens][heads
   y.bytes = g.layers * g.tokens * g.heads * both * g.e;
   kvc_rows r = all_rows(g);
   r.v.data = offset(g.k_dim * g.e);
-  for (kvc_array *a : {&r.k, &r.v}) a->head_stride = both * g.e, a->token_stride = g.heads * both * g.e, a->layer_stride = g.tokens * g.heads * both * g.e;
+  for (kvc_array *a : {&r.k, &r.v})
+    a->head_stride = both * g.e, a->token_stride = g.heads * both * g.e, a->layer_stride = g.tokens * g.heads * both * g.e;
   y.rows = {r};
   y.at = [=](bool is_k, uint64_t l, uint64_t t, uint64_t h, uint64_t d) {
     return (((l * g.tokens + t) * g.heads + h) * both + (is_k ? d : g.k_dim + d)) * g.e;
@@ -277,8 +284,8 @@ inline Layout per_layer(const Geometry &g) {  // one run a layer, last layer fir
 
 /// Layouts that hold K and V of any widths.
 inline std::vector<Layout> layouts_any_width(const Geometry &g) {
-  return {packed_tokens_first(g), transformers(g), vllm_split_k(g), llama_flash(g), llama_transposed_v(g, false), llama_transposed_v(g, true),
-          packed_kv_per_head(g), packed_kv_per_row(g), per_layer(g)};
+  return {packed_tokens_first(g),      transformers(g),       vllm_split_k(g),      llama_flash(g), llama_transposed_v(g, false),
+          llama_transposed_v(g, true), packed_kv_per_head(g), packed_kv_per_row(g), per_layer(g)};
 }
 
 inline std::vector<Layout> layouts(const Geometry &g) {
@@ -303,7 +310,9 @@ inline void fill(uint8_t *memory, const Layout &y, const Geometry &g, uint64_t w
 inline std::string difference(const std::vector<uint8_t> &got, const std::vector<uint8_t> &want) {
   if (got.size() != want.size()) return "sizes differ";
   for (size_t i = 0; i < got.size(); i++)
-    if (got[i] != want[i]) return "byte " + std::to_string(i) + " of " + std::to_string(got.size()) + " is " + std::to_string(got[i]) + ", not " + std::to_string(want[i]);
+    if (got[i] != want[i])
+      return "byte " + std::to_string(i) + " of " + std::to_string(got.size()) + " is " + std::to_string(got[i]) + ", not " +
+             std::to_string(want[i]);
   return "";
 }
 

@@ -57,15 +57,28 @@ struct Process {
     const kvc_extra extra{120, 1, "x", 1};
     auto scope_options = sized<kvc_scope_options>();
     scope_options.model = "m";
-    const kvc_status all[] = {
-        kvc_store_get_info(&store_info, host.store, &e), kvc_store_verify(nullptr, host.store, nullptr, &e), kvc_scope_create(&scope_out, host.store, &scope_options, &e),
-        kvc_scope_get_info(&scope_info, host.scope, &e), kvc_seq_create(&out, host.scope, nullptr, &e),
-        kvc_match(&out, nullptr, host.scope, tokens.data(), 64, nullptr, nullptr, &e), kvc_append(seq, tokens.data(), 1, nullptr, 0, nullptr, &e),
-        kvc_gather(nullptr, seq, &r, 1, nullptr, &e), kvc_seq_identify(seq, &extra, 1, &e), kvc_seq_fork(&out, seq, 1, &e), kvc_seq_truncate(seq, 0, &e),
-        kvc_seq_get_info(&seq_info, seq, &e), kvc_seq_lease(&lease_out, seq, 0, 1, 0, nullptr, &e), kvc_lease_renew(lease, 1, &e),
-        kvc_object_put(nullptr, host.scope, &object, 1, nullptr, nullptr, &e), kvc_object_get(nullptr, host.scope, &object, 1, nullptr, nullptr, &e),
-        kvc_object_exists(nullptr, host.scope, &object, 1, nullptr, nullptr, &e), kvc_object_delete(nullptr, host.scope, &object, 1, nullptr, &e),
-        kvc_lease_release(lease, &e), kvc_seq_release(seq, &e), kvc_scope_release(host.scope, &e), kvc_close(host.store, &e)};
+    const kvc_status all[] = {kvc_store_get_info(&store_info, host.store, &e),
+                              kvc_store_verify(nullptr, host.store, nullptr, &e),
+                              kvc_scope_create(&scope_out, host.store, &scope_options, &e),
+                              kvc_scope_get_info(&scope_info, host.scope, &e),
+                              kvc_seq_create(&out, host.scope, nullptr, &e),
+                              kvc_match(&out, nullptr, host.scope, tokens.data(), 64, nullptr, nullptr, &e),
+                              kvc_append(seq, tokens.data(), 1, nullptr, 0, nullptr, &e),
+                              kvc_gather(nullptr, seq, &r, 1, nullptr, &e),
+                              kvc_seq_identify(seq, &extra, 1, &e),
+                              kvc_seq_fork(&out, seq, 1, &e),
+                              kvc_seq_truncate(seq, 0, &e),
+                              kvc_seq_get_info(&seq_info, seq, &e),
+                              kvc_seq_lease(&lease_out, seq, 0, 1, 0, nullptr, &e),
+                              kvc_lease_renew(lease, 1, &e),
+                              kvc_object_put(nullptr, host.scope, &object, 1, nullptr, nullptr, &e),
+                              kvc_object_get(nullptr, host.scope, &object, 1, nullptr, nullptr, &e),
+                              kvc_object_exists(nullptr, host.scope, &object, 1, nullptr, nullptr, &e),
+                              kvc_object_delete(nullptr, host.scope, &object, 1, nullptr, &e),
+                              kvc_lease_release(lease, &e),
+                              kvc_seq_release(seq, &e),
+                              kvc_scope_release(host.scope, &e),
+                              kvc_close(host.store, &e)};
     for (const kvc_status &status : all)
       if (status != KVC_ERR_FORKED) return 100 + static_cast<int>(&status - all);
     if (e.text().find("parent process") == std::string::npos) return 1;
@@ -298,8 +311,6 @@ TEST(Limits, a_size_that_no_machine_has_is_refused) {
   }
 }
 
-TEST(Unloading, ten_rounds_of_dlopen_use_and_dlclose) {
-  EXPECT_EQ(std::system(KVC_HOST_PROGRAM " " KVC_LIBRARY), 0);
-}
+TEST(Unloading, ten_rounds_of_dlopen_use_and_dlclose) { EXPECT_EQ(std::system(KVC_HOST_PROGRAM " " KVC_LIBRARY), 0); }
 
 }  // namespace

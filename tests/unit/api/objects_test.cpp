@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 
 #include "host.h"
 
@@ -13,13 +14,15 @@ struct ObjectsTest : testing::Test {
   std::vector<uint8_t> room = std::vector<uint8_t>(64, 0xEE);
 
   kvc_bytes part{value.data(), value.size()};
-  kvc_object item(const std::string &key, const kvc_bytes *parts, uint64_t part_count) {
+  kvc_object item(std::string_view key, const kvc_bytes *parts, uint64_t part_count) {
     kvc_object o{};
     o.key = key.data(), o.key_size = key.size(), o.parts = parts, o.part_count = part_count;
     o.status = 12345, o.tier = 99, o.value_size = 88;
     return o;
   }
-  kvc_status put(kvc_object &o, const kvc_object_options *options = nullptr) { return kvc_object_put(nullptr, host.scope, &o, 1, options, nullptr, &host.error); }
+  kvc_status put(kvc_object &o, const kvc_object_options *options = nullptr) {
+    return kvc_object_put(nullptr, host.scope, &o, 1, options, nullptr, &host.error);
+  }
   kvc_status get(kvc_object &o) { return kvc_object_get(nullptr, host.scope, &o, 1, nullptr, nullptr, &host.error); }
   uint64_t count() {
     auto i = sized<kvc_store_info>();
@@ -31,7 +34,11 @@ struct ObjectsTest : testing::Test {
 
 TEST_F(ObjectsTest, keys_are_1_to_64_bytes_in_every_call) {
   const std::string long_key(65, 'k'), longest(64, 'k');
-  for (kvc_object o : {item("", &part, 1), item(long_key, &part, 1), [&] { kvc_object n = item("x", &part, 1); n.key = nullptr; return n; }()}) {
+  for (kvc_object o : {item("", &part, 1), item(long_key, &part, 1), [&] {
+                         kvc_object n = item("x", &part, 1);
+                         n.key = nullptr;
+                         return n;
+                       }()}) {
     EXPECT_EQ(put(o), KVC_ERR_ARGUMENT);
     EXPECT_EQ(o.status, KVC_ERR_ARGUMENT);
     EXPECT_NE(host.error.text().find("key of " + std::to_string(o.key_size)), std::string::npos) << host.error.message;

@@ -17,7 +17,8 @@ struct Dump {
   explicit Dump(const std::string &path) : file(path), g{} {
     const Safetensors::Tensor kt = file.tensor("k"), vt = file.tensor("v"), ids_t = file.tensor("token_ids");
     if (kt.shape.size() != 4 || kt.bytes != vt.bytes || ids_t.shape.size() != 1) return;
-    g = {static_cast<uint32_t>(kt.shape[0]), static_cast<uint32_t>(kt.shape[1]), static_cast<uint32_t>(kt.shape[3]), static_cast<uint32_t>(kt.shape[3]), kt.shape[2]};
+    g = {static_cast<uint32_t>(kt.shape[0]), static_cast<uint32_t>(kt.shape[1]), static_cast<uint32_t>(kt.shape[3]),
+         static_cast<uint32_t>(kt.shape[3]), kt.shape[2]};
     tokens.resize(g.tokens);
     std::memcpy(tokens.data(), ids_t.data, ids_t.bytes);
     k = reinterpret_cast<const uint16_t *>(kt.data), v = reinterpret_cast<const uint16_t *>(vt.data);
@@ -58,7 +59,8 @@ void round_trip(const Dump &dump) {
   seq = host.match(dump.tokens, &length);
   ASSERT_EQ(length, g.tokens / 64 * 64);
   ASSERT_EQ(length, g.tokens);  // the dumps are whole chunks
-  for (const Layout &y : {packed_tokens_first(g), vllm_nhd(g), vllm_hnd(g), vllm_split_k(g), llama_transposed_v(g, true), packed_kv_per_head(g)}) {
+  for (const Layout &y :
+       {packed_tokens_first(g), vllm_nhd(g), vllm_hnd(g), vllm_split_k(g), llama_transposed_v(g, true), packed_kv_per_head(g)}) {
     std::vector<uint8_t> got = poisoned(y.bytes), want = got;
     dump.fill(want.data(), y);
     ASSERT_EQ(host.gather(seq, y.bind(got.data())), KVC_OK) << y.name << ": " << host.error.message;
@@ -82,7 +84,8 @@ TEST(RealData, B08_the_cut_of_each_model_comes_back_bit_for_bit_in_every_layout)
 
 TEST(RealData, the_full_dump_of_each_model_comes_back_bit_for_bit_in_every_layout) {
   const char *const directory = std::getenv("KVC_DATA");
-  if (!directory) GTEST_SKIP() << "2 dumps skipped: KVC_DATA names no directory with smollm2/kv.safetensors and qwen25coder15b/kv.safetensors";
+  if (!directory)
+    GTEST_SKIP() << "2 dumps skipped: KVC_DATA names no directory with smollm2/kv.safetensors and qwen25coder15b/kv.safetensors";
   for (const char *model : kModels) {
     SCOPED_TRACE(model);
     const Dump dump(std::string(directory) + "/" + model + "/kv.safetensors");

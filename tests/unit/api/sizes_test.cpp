@@ -49,7 +49,8 @@ kvc_rows describe(const Strides &s, const std::vector<int32_t> &table, uint8_t *
   rows.layer_count = kLayers, rows.token_count = kTokens;
   rows.k.data = k, rows.v.data = k + v_offset;
   rows.k.bytes = bytes, rows.v.bytes = bytes - v_offset;
-  for (kvc_array *a : {&rows.k, &rows.v}) a->layer_stride = s.layer, a->block_stride = s.block, a->token_stride = s.token, a->head_stride = s.head, a->dim_stride = s.dim;
+  for (kvc_array *a : {&rows.k, &rows.v})
+    a->layer_stride = s.layer, a->block_stride = s.block, a->token_stride = s.token, a->head_stride = s.head, a->dim_stride = s.dim;
   if (s.block) rows.block_tokens = 16, rows.blocks = table.data(), rows.block_count = table.size();
   return rows;
 }
@@ -109,7 +110,8 @@ TEST(Sizes, B62_strides_and_block_ids_past_2_to_the_31_and_32_are_exact_on_both_
 }
 
 TEST(Sizes, a_chunk_of_more_than_4_gib_holds_its_last_layer_where_it_belongs) {
-  constexpr uint32_t layers = 40, heads = 128, dim = 1024, chunk_tokens = 256;  // 5.4 GB a chunk, of which a token of four layers is touched
+  constexpr uint32_t layers = 40, heads = 128, dim = 1024,
+                     chunk_tokens = 256;  // 5.4 GB a chunk, of which a token of four layers is touched
   Host host({full_layers(layers, heads, dim, dim)}, KVC_F16, chunk_tokens, 12 * kGiB);
   SeqHandle seq = host.create();
   std::vector<uint16_t> source(heads * dim * 2), got(heads * dim * 2);

@@ -75,17 +75,25 @@ struct StructsTest : testing::Test {
       uint32_t size_after;
       std::memcpy(&size_after, at.data(), 4);
       EXPECT_EQ(size_after, size) << name;
-      for (size_t i = std::min(size, full); i < at.size(); i++) ASSERT_EQ(at[i], 0xEE) << name << " size " << size << ": byte " << i << " was written";
+      for (size_t i = std::min(size, full); i < at.size(); i++)
+        ASSERT_EQ(at[i], 0xEE) << name << " size " << size << ": byte " << i << " was written";
       EXPECT_NE(std::count(at.begin() + 4, at.begin() + less, 0xEE), less - 4) << name << ": nothing was written";
     }
   }
 };
 
 TEST_F(StructsTest, inputs_of_every_size) {
-  expect_input<kvc_store_options>("kvc_store_options", [] { auto o = sized<kvc_store_options>(); o.memory_bytes = 1 << 20; return o; }(), [&](const kvc_store_options *o) {
-    StoreHandle store;
-    return kvc_open(store.out(), "mem:", o, &host.error);
-  });
+  expect_input<kvc_store_options>(
+      "kvc_store_options",
+      [] {
+        auto o = sized<kvc_store_options>();
+        o.memory_bytes = 1 << 20;
+        return o;
+      }(),
+      [&](const kvc_store_options *o) {
+        StoreHandle store;
+        return kvc_open(store.out(), "mem:", o, &host.error);
+      });
   auto shape = sized<kvc_shape>();
   shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
   expect_input<kvc_shape>("kvc_shape", shape, [&](const kvc_shape *s) { return kvc_shape_check(nullptr, s, &host.error); });
@@ -124,7 +132,8 @@ TEST_F(StructsTest, outputs_of_every_size_are_filled_as_far_as_they_reach) {
   expect_output<kvc_scope_info>("kvc_scope_info", [&](kvc_scope_info *i) { return kvc_scope_get_info(i, host.scope, &host.error); });
   expect_output<kvc_seq_info>("kvc_seq_info", [&](kvc_seq_info *i) { return kvc_seq_get_info(i, seq, &host.error); });
   expect_output<kvc_metrics>("kvc_metrics", [&](kvc_metrics *m) { return kvc_metrics_read(m, host.store, &host.error); });
-  expect_output<kvc_verify_info>("kvc_verify_info", [&](kvc_verify_info *i) { return kvc_store_verify(i, host.store, nullptr, &host.error); });
+  expect_output<kvc_verify_info>("kvc_verify_info",
+                                 [&](kvc_verify_info *i) { return kvc_store_verify(i, host.store, nullptr, &host.error); });
   expect_output<kvc_match_info>("kvc_match_info", [&](kvc_match_info *i) {
     SeqHandle s;
     return kvc_match(s.out(), i, host.scope, nullptr, 0, nullptr, nullptr, &host.error);
@@ -139,14 +148,16 @@ TEST_F(StructsTest, outputs_of_every_size_are_filled_as_far_as_they_reach) {
 }
 
 TEST_F(StructsTest, an_output_that_is_required_is_not_null) {
-  for (const kvc_status status : {kvc_store_get_info(nullptr, host.store, &host.error), kvc_scope_get_info(nullptr, host.scope, &host.error),
-                                  kvc_seq_get_info(nullptr, seq, &host.error), kvc_metrics_read(nullptr, host.store, &host.error)})
+  for (const kvc_status status :
+       {kvc_store_get_info(nullptr, host.store, &host.error), kvc_scope_get_info(nullptr, host.scope, &host.error),
+        kvc_seq_get_info(nullptr, seq, &host.error), kvc_metrics_read(nullptr, host.store, &host.error)})
     EXPECT_EQ(status, KVC_ERR_ARGUMENT);
 }
 
 TEST_F(StructsTest, the_error_struct_is_written_as_far_as_it_reaches_and_only_on_failure) {
   std::vector<uint8_t> at(sizeof(kvc_error) + 16, 0xEE);
-  for (const uint32_t size : {0u, 4u, 8u, 20u, 100u, static_cast<uint32_t>(sizeof(kvc_error)), static_cast<uint32_t>(sizeof(kvc_error) + 16)}) {
+  for (const uint32_t size :
+       {0u, 4u, 8u, 20u, 100u, static_cast<uint32_t>(sizeof(kvc_error)), static_cast<uint32_t>(sizeof(kvc_error) + 16)}) {
     std::fill(at.begin(), at.end(), 0xEE);
     std::memcpy(at.data(), &size, 4);
     EXPECT_EQ(kvc_seq_truncate(seq, 17, reinterpret_cast<kvc_error *>(at.data())), KVC_ERR_RANGE);

@@ -20,9 +20,12 @@ struct IdentifyTest : testing::Test {
     rows.k.data = rows.v.data = memory.data();
     rows.k.bytes = rows.v.bytes = memory.size() * 2;
     const std::vector<int32_t> all = ids(kTokens);
-    ASSERT_EQ(host.append(seq, {all.begin() + static_cast<int64_t>(begin), all.begin() + static_cast<int64_t>(end)}, {rows}), KVC_OK) << host.error.message;
+    ASSERT_EQ(host.append(seq, {all.begin() + static_cast<int64_t>(begin), all.begin() + static_cast<int64_t>(end)}, {rows}), KVC_OK)
+        << host.error.message;
   }
-  kvc_status identify(kvc_seq *seq, std::vector<kvc_extra> extras) { return kvc_seq_identify(seq, extras.data(), extras.size(), &host.error); }
+  kvc_status identify(kvc_seq *seq, std::vector<kvc_extra> extras) {
+    return kvc_seq_identify(seq, extras.data(), extras.size(), &host.error);
+  }
   /// How much of the prompt is held for a host that sees these images in it.
   uint64_t match(std::vector<kvc_extra> extras) {
     auto options = sized<kvc_seq_options>();
@@ -30,7 +33,8 @@ struct IdentifyTest : testing::Test {
     auto info = sized<kvc_match_info>();
     SeqHandle seq;
     const std::vector<int32_t> all = ids(kTokens);
-    EXPECT_EQ(kvc_match(seq.out(), &info, host.scope, all.data(), all.size(), &options, nullptr, &host.error), KVC_OK) << host.error.message;
+    EXPECT_EQ(kvc_match(seq.out(), &info, host.scope, all.data(), all.size(), &options, nullptr, &host.error), KVC_OK)
+        << host.error.message;
     return info.tokens;
   }
 };
@@ -75,7 +79,7 @@ TEST_F(IdentifyTest, an_identify_that_fails_after_a_truncate_drops_nothing) {
   append(seq, 0, 64);
   ASSERT_EQ(kvc_seq_truncate(seq, 32, &host.error), KVC_OK);
   EXPECT_EQ(identify(seq, {image(44, "fox"), image(45, "owl")}), KVC_ERR_ARGUMENT);  // overlap each other
-  EXPECT_EQ(identify(seq, {image(31, "fox")}), KVC_ERR_RANGE);                      // sealed
+  EXPECT_EQ(identify(seq, {image(31, "fox")}), KVC_ERR_RANGE);                       // sealed
   EXPECT_NE(host.error.text().find("token 31"), std::string::npos) << host.error.message;
   append(seq, 32, 64);
   EXPECT_EQ(match({image(40, "cat")}), 64u);
