@@ -1,5 +1,6 @@
 #include "kvc/seq.h"
 
+#include <algorithm>
 #include <array>
 
 #include "api/shim.h"
@@ -11,13 +12,28 @@ namespace {
 
 using Mode = SeqUse::Mode;
 
-/// The caller's rows as complete structs of ours; few of them need no memory but the stack.
+/// The rows of a decode step come one token at a time, cold or hot.  Asked for before anything is checked they arrive meanwhile, also while the
+/// rows of the call before are still on their way to memory, which the entry below waits for.  Fetching never faults.  Inlined always: the compiler takes a function that only fetches for one without effect.
+[[gnu::always_inline]] inline void fetch_ahead(const kvc_rows *rows, size_t row_count) {
+  if (row_count != 1 || !rows || rows->size < sizeof(kvc_rows) || rows->token_count != 1 || rows->layer_count != 1 || rows->blocks) return;
+  constexpr uint64_t line_bytes = 64, fetched_bytes_max = 2048;  // more do not fly at once
+  for (const kvc_array *side : {&rows->k, &rows->v}) {
+    const uint64_t begin = rows->slot_begin * side->token_stride, end = std::min(side->bytes, begin + fetched_bytes_max);
+    for (uint64_t at = begin; at < end; at += line_bytes) __builtin_prefetch(static_cast<const char *>(side->data) + at);
+  }
+}
+
+/// The caller's rows as complete structs of ours: where they lie if they are of our size, else copied; few of them need no memory but the stack.
 class RowsIn {
  public:
   [[nodiscard]] kvc_status read(const kvc_rows *rows, size_t count, std::pmr::memory_resource *resource, Error &error) {
     if (count && !rows) return fail(error, KVC_ERR_ARGUMENT, "rows is NULL but row_count is %zu", count);
+    if (count && rows->size == sizeof(kvc_rows) && count <= count_max) {
+      span_ = {rows, count};
+      return KVC_OK;
+    }
     if (count > stack_.size()) {
-      if (count > (1u << 20)) return fail(error, KVC_ERR_ARGUMENT, "row_count %zu: at most %u runs a call", count, 1u << 20);
+      if (count > count_max) return fail(error, KVC_ERR_ARGUMENT, "row_count %zu: at most %u runs a call", count, count_max);
       heap_.emplace(count, resource);
     }
     kvc_rows *const to = heap_ ? heap_->data() : stack_.data();
@@ -32,6 +48,7 @@ class RowsIn {
   std::span<const kvc_rows> span() const { return span_; }
 
  private:
+  static constexpr uint32_t count_max = 1u << 20;
   std::array<kvc_rows, 2> stack_;
   std::optional<std::pmr::vector<kvc_rows>> heap_;
   std::span<const kvc_rows> span_;
@@ -86,6 +103,7 @@ kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_count, c
                       kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {
     KVC_TRY(check_call(call, e));
+    fetch_ahead(rows, row_count);
     SeqUse use;
     KVC_TRY(use.enter(seq, Mode::exclusive, e));
     std::span<const int32_t> ids;
@@ -150,7 +168,7 @@ kvc_status kvc_seq_get_info(kvc_seq_info *info, const kvc_seq *seq, kvc_error *e
     Output<kvc_seq_info> out(info, "info");
     KVC_TRY(out.check(e));
     SeqUse use;
-    KVC_TRY(use.enter(seq, Mode::shared, e));
+    KVC_TRY(use.enter(seq, Mode::look, e));
     use.store().seq_info(out.value(), use.seq());
     out.write();
     return KVC_OK;

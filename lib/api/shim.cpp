@@ -61,9 +61,9 @@ kvc_status ScopeUse::enter(const kvc_scope *handle, Error &error) {
 
 SeqUse::~SeqUse() {
   if (!seq_) return;
-  store_->touch(*seq_);
-  if (mode_ == Mode::shared) store_->seqs().leave_shared(token_);
-  else store_->seqs().leave_exclusive(token_);
+  if (mode_ != Mode::look) store_->slide(*seq_);
+  if (mode_ == Mode::exclusive) store_->seqs().leave_exclusive(token_);
+  else store_->seqs().leave_shared(token_);
 }
 
 kvc_status SeqUse::enter(const kvc_seq *handle, Mode mode, Error &error) {
@@ -73,11 +73,13 @@ kvc_status SeqUse::enter(const kvc_seq *handle, Mode mode, Error &error) {
   KVC_TRY(base::store_of(&object, token_, HandleKind::seq, error));
   store_ = static_cast<Store *>(object);
   base::HandleTable &table = store_->seqs();
-  const kvc_status status = mode == Mode::shared ? table.enter_shared(&object, token_) : table.enter_exclusive(&object, token_);
+  const kvc_status status = mode == Mode::exclusive ? table.enter_exclusive(&object, token_) : table.enter_shared(&object, token_);
   if (status == KVC_ERR_STALE) return fail(error, status, "kvc_seq was released before");
   if (status != KVC_OK)
-    return fail(error, status, mode == Mode::shared ? "kvc_seq is being written by another thread" : "kvc_seq is in use by another thread: this call must be alone on it");
+    return fail(error, status, mode == Mode::exclusive ? "kvc_seq is in use by another thread: this call must be alone on it" : "kvc_seq is being written by another thread");
   seq_ = static_cast<store::Sequence *>(object);
+  if (mode == Mode::look) return KVC_OK;
+  store_->use(*seq_);
   if (table.lapsed(token_)) store_->revive(*seq_, token_);
   return KVC_OK;
 }

@@ -125,7 +125,7 @@ class ScopeUse {
 /// A sequence in use by a call: beside others (const) or alone.  Use slides its lease; one that lapsed is taken up again for what is left.
 class SeqUse {
  public:
-  enum class Mode { shared, exclusive };
+  enum class Mode { shared, exclusive, look };  // look: shared, and no use
   ~SeqUse();
   [[nodiscard]] kvc_status enter(const kvc_seq *handle, Mode mode, Error &error);
   Store &store() { return *store_; }

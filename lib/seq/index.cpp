@@ -23,18 +23,41 @@ uint64_t mix(const Name &name) {
 }
 uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
 
+/// Readers without the lock look at flags (held): every change is one store.
+void set_flags(Node &node, uint32_t flags) { __atomic_store_n(&node.flags, flags, __ATOMIC_RELAXED); }
+
 constexpr auto later = [](const auto &a, const auto &b) { return a.tick > b.tick; };  // least tick on top
 
 }  // namespace
 
 Index::Index(std::pmr::memory_resource *resource, NodeSink *sink)
-    : resource_(resource), sink_(sink), free_(resource), buckets_(1024, resource), heap_(resource) {
-  blocks_ = static_cast<Node **>(resource_->allocate(kBlocksMax * sizeof(Node *), alignof(Node *)));  // touched as it fills
+    : resource_(resource), sink_(sink), buckets_(1024, resource), heap_(resource) {
+  blocks_ = static_cast<Block *>(resource_->allocate(kBlocksMax * sizeof(Block), alignof(Block)));  // touched as it fills
 }
 
 Index::~Index() {
-  for (uint32_t b = 0; node_count_ > 1 && b * kBlock < node_count_; b++) resource_->deallocate(blocks_[b], kBlock * sizeof(Node), 64);
-  resource_->deallocate(blocks_, kBlocksMax * sizeof(Node *), alignof(Node *));
+  for (uint32_t b = 0; b < block_count_;) {
+    const uint32_t count = b < kSmallBlocks ? 1 : kSmallBlocks;
+    resource_->deallocate(blocks_[b].nodes, count * kBlock * sizeof(Node), alignof(Node));
+    resource_->deallocate(blocks_[b].rests, count * kBlock * sizeof(Rest), alignof(Rest));
+    b += count;
+  }
+  resource_->deallocate(blocks_, kBlocksMax * sizeof(Block), alignof(Block));
+}
+
+void Index::add_blocks(uint32_t block) {
+  KVC_CHECK(block < kBlocksMax);
+  const uint32_t count = block < kSmallBlocks ? 1 : kSmallBlocks;
+  auto *nodes = static_cast<Node *>(resource_->allocate(count * kBlock * sizeof(Node), alignof(Node)));
+  Rest *rests;
+  try {
+    rests = static_cast<Rest *>(resource_->allocate(count * kBlock * sizeof(Rest), alignof(Rest)));
+  } catch (...) {
+    resource_->deallocate(nodes, count * kBlock * sizeof(Node), alignof(Node));
+    throw;
+  }
+  for (uint32_t i = 0; i < count; i++) blocks_[block + i] = {nodes + i * kBlock, rests + i * kBlock};
+  block_count_ += count;
 }
 
 void Index::grow_buckets(size_t count) {
@@ -48,16 +71,14 @@ void Index::reserve(uint32_t count) {
   if (KVC_FAULT("seq.index.reserve")) throw std::bad_alloc();
   const uint64_t wanted = live_count_ + reserved_ + count;
   while ((named_count_ + reserved_ + count) * 4 > buckets_.size() * 3) grow_buckets(buckets_.size() * 2);
-  if (heap_.capacity() < wanted + 1) heap_.reserve(std::max<size_t>(wanted + 1, heap_.capacity() * 2));
-  if (free_.capacity() < wanted) free_.reserve(std::max<size_t>(wanted, free_.capacity() * 2));
-  while (free_.size() < reserved_ + count) {  // fresh nodes go to the free list first: one source for insert
-    KVC_CHECK(node_count_ / kBlock < kBlocksMax);
-    if (node_count_ == 1 || node_count_ % kBlock == 0) {
-      auto *block = static_cast<Node *>(resource_->allocate(kBlock * sizeof(Node), 64));
-      std::memset(static_cast<void *>(block), 0, kBlock * sizeof(Node));
-      blocks_[node_count_ / kBlock] = block;
-    }
-    free_.push_back(node_count_++);
+  if (heap_.capacity() < wanted + 1) heap_.reserve(std::max<size_t>(wanted + 1, heap_.capacity() + heap_.capacity() / 8));
+  while (free_count_ < reserved_ + count) {  // fresh nodes go to the free list first: one source for insert
+    if (node_count_ / kBlock >= block_count_) add_blocks(node_count_ / kBlock);
+    Node &n = *at(node_count_);
+    n = Node{};
+    n.payload = free_head_;
+    free_head_ = node_count_++;
+    free_count_++;
   }
   reserved_ += count;
 }
@@ -102,19 +123,24 @@ Ref Index::find(const Name &name) const {
   return i == SIZE_MAX ? Ref{} : ref_of(buckets_[i].id);
 }
 
-Ref Index::insert(const Node &node, Ref parent) {
-  KVC_CHECK(reserved_ > 0 && !free_.empty());
+Ref Index::find_child(const Name &name, Ref parent_ref) const {
+  const Ref ref = find(name);
+  return ref && parent(ref) == parent_ref ? ref : Ref{};
+}
+
+Ref Index::insert(const Node &node, Ref parent, const Owner &owner) {
+  KVC_CHECK(reserved_ > 0 && free_count_ > 0);
   reserved_--;
-  const uint32_t id = free_.back();
-  free_.pop_back();
+  free_count_--;
+  const uint32_t id = free_head_;
   Node &n = *at(id);
+  free_head_ = static_cast<uint32_t>(n.payload);
   const uint32_t generation = n.generation + 1;
   n = node;
   n.generation = generation;
   n.pins = 1;
-  n.children = n.in_heap = 0;
-  n.parent_id = parent.id;
-  n.parent_generation = parent.generation;
+  n.children = 0;
+  *rest(id) = {parent, owner.scope, static_cast<uint32_t>(owner.slot), static_cast<uint32_t>(owner.slot >> 32)};
   if (parent) {
     KVC_CHECK(this->node(parent).generation == parent.generation);
     this->node(parent).children++;
@@ -135,9 +161,9 @@ bool Index::held(Ref ref) const {
 
 void Index::push_if_evictable(uint32_t id) {
   Node &n = *at(id);
-  if (n.pins || n.children || n.in_heap) return;
+  if (n.pins || n.children || (n.flags & node_queued)) return;
   if (heap_.size() == heap_.capacity()) compact_heap();
-  n.in_heap = 1;
+  set_flags(n, n.flags | node_queued);
   heap_.push_back({n.tick, id, n.generation});
   std::push_heap(heap_.begin(), heap_.end(), later);
 }
@@ -156,19 +182,22 @@ void Index::remove(uint32_t id, bool release) {
     }
     live_count_--;
     if (n.flags & node_object) object_count_--;
-    sink_->released(n);
+    const Ref parent = rest(id)->parent;
+    sink_->released(n, owner({id, n.generation}));
     n.generation++;
-    free_.push_back(id);
-    if (n.parent_generation == 0) return;
-    Node &up = *at(n.parent_id);
+    n.payload = free_head_;
+    free_head_ = id;
+    free_count_++;
+    if (!parent) return;
+    Node &up = *at(parent.id);
     up.children--;
     up.tick = std::max(up.tick, n.tick);
     if (up.pins || up.children) return;
     if (!(up.flags & node_dropped) && !(release && (up.flags & node_unnamed))) {
-      push_if_evictable(n.parent_id);
+      push_if_evictable(parent.id);
       return;
     }
-    id = n.parent_id;  // nobody can reach it: its last child was its last holder
+    id = parent.id;  // nobody can reach it: its last child was its last holder
   }
 }
 
@@ -189,7 +218,7 @@ void Index::drop(Ref ref) {
     bucket_erase(n.name, ref.id);
     named_count_--;
   }
-  __atomic_store_n(&n.flags, n.flags | node_dropped, __ATOMIC_RELAXED);
+  set_flags(n, n.flags | node_dropped);
   if (n.pins == 0 && n.children == 0) remove(ref.id, false);
 }
 
@@ -200,7 +229,7 @@ bool Index::evict() {
     heap_.pop_back();
     Node &n = *at(top.id);
     if (n.generation != top.generation) continue;
-    n.in_heap = 0;
+    set_flags(n, n.flags & ~node_queued);
 #ifndef KVC_MUTATE_LEASE
     if (n.pins || n.children) continue;  // comes back when it is let go
 #else

@@ -25,25 +25,29 @@ enum NodeFlags : uint32_t {
   node_object = 1,   // an object: no parent, no children
   node_unnamed = 2,  // of a private sequence: never found by name, gone with its last holder
   node_dropped = 4,  // failed its check: reads as gone, never found again; freed when nobody holds it
+  node_queued = 8,   // stands in the queue of what may be evicted; the index's own
 };
 
-/// What the owner knows by a 64-bit word (the slab's slot) is opaque here: ids only, never bytes.
-struct Node {
+/// What a lookup touches: one cache line.  `payload` is the owner's (where its bytes lie): ids only here, never bytes.
+struct alignas(64) Node {
   Name name;
   uint64_t payload;
   uint64_t tick;  // of the latest use that was recorded here
   uint32_t generation, pins, children, flags;
-  // second cache line: nothing a lookup needs
-  uint32_t parent_id, parent_generation, scope, in_heap;
-  uint8_t write_id[16];
 };
-static_assert(sizeof(Node) == 96);
+static_assert(sizeof(Node) == 64);
+
+/// What only its end needs, kept apart: the owner's two words, as opaque as the payload.
+struct Owner {
+  uint64_t slot = 0;
+  uint32_t scope = 0;
+};
 
 /// Told of every node that leaves; must not call back.
 class NodeSink {
  public:
   virtual ~NodeSink() = default;
-  virtual void released(const Node &node) noexcept = 0;
+  virtual void released(const Node &node, const Owner &owner) noexcept = 0;
 };
 
 class Index {
@@ -56,10 +60,13 @@ class Index {
   /// Room for `count` more inserts that then cannot fail.  Throws std::bad_alloc, nothing changed.  Every reserve ends in insert or unreserve.
   void reserve(uint32_t count);
   void unreserve(uint32_t count);
-  /// `node.name`, payload, scope, flags and write_id are the caller's; `parent` none for a first chunk.  The node comes back pinned once.
-  Ref insert(const Node &node, Ref parent);
+  /// `node.name`, payload, tick, flags and the owner are the caller's; `parent` none for a first chunk.  The node comes back pinned once.
+  Ref insert(const Node &node, Ref parent, const Owner &owner = {});
   /// Named and not dropped.  `prefetch` ahead of a batch of finds hides their misses.
   Ref find(const Name &name) const;
+  /// The same, if it descends from `parent` (none: a first chunk).  It may not although the names say so: `parent` was evicted or dropped since, and
+  /// what took its place is another node, which a pin on this one would not hold.
+  Ref find_child(const Name &name, Ref parent) const;
   void prefetch(const Name &name) const;
 
   Node &node(Ref ref) const { return *at(ref.id); }
@@ -69,7 +76,8 @@ class Index {
   uint32_t node_count_max() const { return node_count_; }
   const Node *live(uint32_t id) const { return at(id)->generation & kLive ? at(id) : nullptr; }
   Ref ref_of(uint32_t id) const { return {id, at(id)->generation}; }
-  Ref parent(Ref ref) const { return {node(ref).parent_id, node(ref).parent_generation}; }
+  Ref parent(Ref ref) const { return rest(ref.id)->parent; }
+  Owner owner(Ref ref) const { return {slot_of(*rest(ref.id)), rest(ref.id)->scope}; }
 
   void pin(Ref ref) { node(ref).pins++; }
   /// `tick`: the latest use by the holder.  `release`: the holder is gone for good, so unnamed nodes that only it could reach go now.
@@ -90,9 +98,21 @@ class Index {
     uint64_t tick;
     uint32_t id, generation;
   };
+  struct Rest {
+    Ref parent;
+    uint32_t scope, slot_low, slot_high;  // two halves: no padding
+  };
+  struct Block {
+    Node *nodes = nullptr;
+    Rest *rests = nullptr;
+  };
   static constexpr uint32_t kBlock = 4096, kLive = 1;  // a live generation is odd
+  static constexpr uint32_t kSmallBlocks = 8;          // from here on blocks come eight at a time: 2 MiB of nodes, which the system may map as one page
 
-  Node *at(uint32_t id) const { return blocks_[id / kBlock] + id % kBlock; }
+  Node *at(uint32_t id) const { return blocks_[id / kBlock].nodes + id % kBlock; }
+  Rest *rest(uint32_t id) const { return blocks_[id / kBlock].rests + id % kBlock; }
+  static uint64_t slot_of(const Rest &rest) { return static_cast<uint64_t>(rest.slot_high) << 32 | rest.slot_low; }
+  void add_blocks(uint32_t block);
   size_t bucket_of(const Name &name, uint32_t id) const;
   void bucket_insert(uint32_t id);
   void bucket_erase(const Name &name, uint32_t id);
@@ -104,13 +124,14 @@ class Index {
   std::pmr::memory_resource *resource_;
   NodeSink *sink_;
   static constexpr uint32_t kBlocksMax = 1u << 16;  // 268 M nodes
-  Node **blocks_;                                   // reserved at once, so that readers never see it move
-  uint32_t node_count_ = 1;                         // 0 is "none"
-  std::pmr::vector<uint32_t> free_;
+  Block *blocks_;                                   // reserved at once, so that readers never see it move
+  uint32_t block_count_ = 0, node_count_ = 1;       // node 0 is "none"
+  uint32_t free_head_ = 0;                          // free nodes are chained by their payload
+  uint64_t free_count_ = 0;
   std::pmr::vector<Bucket> buckets_;
   size_t named_count_ = 0;
   std::pmr::vector<HeapEntry> heap_;
-  uint64_t live_count_ = 0, object_count_ = 0, reserved_ = 0, heap_live_ = 0;
+  uint64_t live_count_ = 0, object_count_ = 0, reserved_ = 0;
 };
 
 }  // namespace kvc::seq

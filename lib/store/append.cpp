@@ -17,6 +17,15 @@ namespace {
 
 constexpr uint64_t kTokensMax = 1ull << 40;  // positions stay far from overflow in every product
 
+/// Complete tokens.
+uint64_t length_of(std::span<const uint64_t> filled) {
+#ifdef KVC_MUTATE_ORDER
+  return *std::max_element(filled.begin(), filled.end());
+#else
+  return *std::min_element(filled.begin(), filled.end());
+#endif
+}
+
 /// Runs that share a layer and its tokens must bring all of its heads, in order, within the call.
 struct HeadCover {
   const Run *first = nullptr;
@@ -63,7 +72,7 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
     if (run.token_end() > kTokensMax) return fail(error, KVC_ERR_RANGE, "rows end at token %llu: at most %llu", static_cast<unsigned long long>(run.token_end()), static_cast<unsigned long long>(kTokensMax));
     if (!seq.is_private && run.token_end() > given)
       return fail(error, KVC_ERR_RANGE, "rows end at token %llu: ids are known for %llu", static_cast<unsigned long long>(run.token_end()), static_cast<unsigned long long>(given));
-    bool complete;
+    bool complete = false;
     KVC_TRY(cover.add(run, &complete, error));
     for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
       if (plan.filled[l] != run.token_begin)
@@ -75,10 +84,7 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
     plan.chunk_end = std::max(plan.chunk_end, (run.token_end() + chunk_tokens - 1) / chunk_tokens);
   }
   KVC_TRY(cover.unfinished(error));
-  plan.length = *std::min_element(plan.filled.begin(), plan.filled.end());
-#ifdef KVC_MUTATE_ORDER
-  plan.length = *std::max_element(plan.filled.begin(), plan.filled.end());
-#endif
+  plan.length = length_of(plan.filled);
   plan.sealed = std::max(seq.sealed, (seq.is_private ? plan.length : std::min(plan.length, given)) / chunk_tokens);
   return KVC_OK;
 }
@@ -118,6 +124,7 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
 kvc_status Store::materialize(Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const ChunkLayout &layout = seq.scope->layout;
+  if (open->held) KVC_TRY(check_held(*seq.scope, open->held, chunk * seq.chunk_tokens(), error));
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, error));
   uint8_t *from = open->data;
@@ -146,11 +153,13 @@ kvc_status Store::reserve_chunk(Sequence &seq, uint64_t chunk, Error &error) {
   const bool named = name_chunk(seq, chunk);
   const seq::Name *name = named ? &seq.names[chunk - seq.sealed] : nullptr;
   if (!open) {
-    if (named) {
+    const OpenChunk *before = chunk > seq.sealed ? seq.open[chunk - seq.sealed - 1] : nullptr;
+    const Ref parent = before ? before->held : seq.tip();
+    if (named && (chunk == seq.sealed || parent)) {
       OpenChunk *adopted = make<OpenChunk>(&resource_);
       {
         std::lock_guard lock(mutex_);
-        if ((adopted->held = index_->find(*name))) index_->pin(adopted->held);
+        if ((adopted->held = index_->find_child(*name, parent))) index_->pin(adopted->held);
       }
       if (adopted->held) {
         open = adopted;
@@ -217,27 +226,56 @@ void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t t
     else
       kernel.rows_in(page, rows, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream});
   }
-  sums.valid = whole;
-  if (!whole && (token + count) % chunk_tokens == 0 && run.head_begin + run.head_count == run.layers->kv_heads) sum_page(open->data, layout, layer);
+  // Whoever brings the last row leaves the sums right, whatever they were before; until then nobody asks, and a row does not pay for their line.
+  if (whole) sums.valid = 1;
+  else if ((token + count) % chunk_tokens == 0 && run.head_begin + run.head_count == run.layers->kv_heads) sum_page(open->data, layout, layer);
 }
 
 void Store::copy_run(Sequence &seq, const Run &run) {
   const uint64_t chunk_tokens = seq.chunk_tokens();
   const uint64_t row_bytes = static_cast<uint64_t>(run.head_count) * (run.k.dim * kernels::dtype_bytes(run.k.rows.dtype) + run.v.dim * kernels::dtype_bytes(run.v.rows.dtype));
-  const bool stream = run.token_count * run.layer_count * row_bytes >= kernels::stream_bytes_min;
+  // Pages are memory that nobody touched for long and nobody reads soon, so whole lines go past the cache; even the few rows of a decode step:
+  // fetching their lines first would take longer than all the rest.
+  const auto whole_lines = [](const Side &side) { return side.dim * kernels::dtype_bytes(side.rows.dtype) % 64 == 0; };
+  const bool stream = run.token_count * run.layer_count * row_bytes >= kernels::stream_bytes_min || (whole_lines(run.k) && whole_lines(run.v));
+  metrics_.append_bytes.fetch_add(run.token_count * run.layer_count * row_bytes, std::memory_order_relaxed);  // first: behind the rows it would wait for them
   for (uint32_t layer = run.layer_begin; layer < run.layer_begin + run.layer_count; layer++)
     for (uint64_t token = run.token_begin; token < run.token_end();) {
       const uint64_t count = std::min(chunk_tokens - token % chunk_tokens, run.token_end() - token);
       copy_piece(seq, run, layer, token, count, stream);
       token += count;
     }
-  metrics_.append_bytes.fetch_add(run.token_count * run.layer_count * row_bytes, std::memory_order_relaxed);
+}
+
+/// A decode step: one run, all heads, into a chunk that is open, ours alone and not completed by it.  Nothing to reserve, nothing to seal.
+/// False, and nothing done, when the call is any other, or wrong.
+bool Store::append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run) {
+  const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = run.token_begin / chunk_tokens, given = seq.given() + ids.size();
+  if (run.token_end() >= (chunk + 1) * chunk_tokens || (!seq.is_private && run.token_end() > given) || given > kTokensMax || run.head_count != run.layers->kv_heads) return false;
+  const uint64_t index = chunk - seq.sealed;
+  if (chunk < seq.sealed || index >= seq.open.size() || !seq.open[index] || seq.open[index]->held || seq.open[index]->users.load(std::memory_order_acquire) != 1) return false;
+  uint64_t *const filled = seq.filled.data() + run.layer_begin;
+  for (uint32_t l = 0; l < run.layer_count; l++)
+    if (filled[l] != run.token_begin) return false;
+  if (!ids.empty()) seq.ids.insert(seq.ids.end(), ids.begin(), ids.end());  // nothing has changed if this throws
+  copy_run(seq, run);
+  for (uint32_t l = 0; l < run.layer_count; l++) filled[l] = run.token_end();
+  if (run.token_begin > seq.length) return true;
+  const uint64_t length = length_of(seq.filled);
+  if (length != seq.length) seq.scope->tokens_written.fetch_add(length - seq.length, std::memory_order_relaxed);
+  seq.length = length;
+  return true;
 }
 
 kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<const kvc_rows> rows, Error &error) {
   if (ids.empty() && rows.empty()) return fail(error, KVC_ERR_ARGUMENT, "token_count 0 and row_count 0: nothing to append");
   if (seq.held < seq.sealed)
     return fail(error, KVC_ERR_GONE, "%llu of %llu tokens are left after a lapse: truncate to that, then append", static_cast<unsigned long long>(seq.held * seq.chunk_tokens()), static_cast<unsigned long long>(seq.length));
+  if (rows.size() == 1) {
+    Run run;
+    KVC_TRY(resolve_run(run, rows[0], seq.scope->shape, Direction::append, seq.filled, &resource_, error));
+    if (append_in_place(seq, ids, run)) return KVC_OK;
+  }
   std::array<std::byte, 2048> stack;
   std::pmr::monotonic_buffer_resource scratch(stack.data(), stack.size(), &resource_);
   AppendPlan plan(&scratch);

@@ -32,6 +32,14 @@ kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, 
   return status;
 }
 
+/// The pages of a chunk of which open rows were taken, before they are copied: GONE when it failed its check, now or before.
+kvc_status Store::check_held(const Scope &scope, Ref ref, uint64_t token, Error &error) {
+  bool good = index_->held(ref);
+  for (uint32_t l = 0; good && verify_reads_ && l < scope.layout.layer_count(); l++)
+    good = verify_page(scope, ref, slot_data(index_->node(ref)), l, error) == KVC_OK;
+  return good ? KVC_OK : fail(error, KVC_ERR_GONE, "the chunk at token %llu failed its check", static_cast<unsigned long long>(token));
+}
+
 /// The slot that holds a chunk's rows.
 kvc_status Store::chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error) {
   Ref ref;
@@ -60,8 +68,9 @@ kvc_status Store::gather_piece(const Sequence &seq, const Run &run, uint64_t tok
   const kernels::Move move{static_cast<uint32_t>(token % seq.chunk_tokens()), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream};
   for (uint32_t l = 0; l < run.layer_count; l++) {
     const uint32_t layer = run.layer_begin + l;
-    if (verify_reads_ && chunk < seq.sealed) {
-      if (verify_page(*seq.scope, seq.table->refs[chunk], slot, layer, error) != KVC_OK)
+    const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
+    if (verify_reads_ && held) {
+      if (verify_page(*seq.scope, held, slot, layer, error) != KVC_OK)
         return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
     }
     const Side *const sides[] = {&run.k, &run.v};

@@ -24,10 +24,10 @@ void Store::info(kvc_store_info &info) {
   uint64_t evictable = 0;
   for (uint32_t id = 1; id < index_->node_count_max(); id++) {
     const seq::Node *node = index_->live(id);
-    for (uint32_t up = id; node && node->pins && up && !held[up]; up = index_->live(up)->parent_id) held[up] = true;
+    for (uint32_t up = id; node && node->pins && up && !held[up]; up = index_->parent(index_->ref_of(up)).id) held[up] = true;
   }
   for (uint32_t id = 1; id < index_->node_count_max(); id++)
-    if (const seq::Node *node = index_->live(id); node && !held[id]) evictable += slab_.bytes({static_cast<uint32_t>(node->payload), static_cast<uint32_t>(node->payload >> 32)});
+    if (const seq::Node *node = index_->live(id); node && !held[id]) evictable += slab_.bytes(slot_id(index_->owner(index_->ref_of(id))));
   info.memory_pinned = info.memory_used - evictable;
 }
 
@@ -55,7 +55,7 @@ kvc_status Store::verify_node(Ref ref, kvc_verify_info &info, Error &error) {
   const Scope *scope;
   {
     std::lock_guard lock(mutex_);
-    scope = scopes_by_id_[node.scope];  // stays: it has a chunk or object that is pinned
+    scope = scopes_by_id_[index_->owner(ref).scope];  // stays: it has a chunk or object that is pinned
   }
   if (node.flags & seq::node_object) {
     info.pages_read++;
@@ -63,7 +63,7 @@ kvc_status Store::verify_node(Ref ref, kvc_verify_info &info, Error &error) {
     const kvc_status status = verify_object(node, error);
     if (status == KVC_OK) return KVC_OK;
     std::lock_guard lock(mutex_);
-    if (index_->held(ref)) drop_object(*scopes_by_id_[node.scope], ref);
+    if (index_->held(ref)) drop_object(*scopes_by_id_[index_->owner(ref).scope], ref);
     return status;
   }
   for (uint32_t l = 0; l < scope->layout.layer_count(); l++) {

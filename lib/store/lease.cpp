@@ -16,13 +16,16 @@ kvc_status Store::add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Er
   lease->deadline_ns.store(deadline(lease_ns_of(lease_ms, lease_ns_)), std::memory_order_relaxed);
   *token = 0;
   std::lock_guard lock(mutex_);
+  bool refused = false;
   try {
     *token = lease_handles_.add(lease);
   } catch (const std::bad_alloc &) {
+    refused = true;
   }
   if (*token) return KVC_OK;
   for (const Ref ref : lease->refs) index_->unpin(ref, 0, true);
   destroy(&resource_, lease);
+  if (refused) return fail(error, KVC_ERR_NO_MEMORY, "a lease: the system refused memory");
   return fail(error, KVC_ERR_FULL, "%u leases are held: the limit", lease_handles_.live_count());
 }
 

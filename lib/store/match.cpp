@@ -41,7 +41,7 @@ bool Store::walk_held(Table &table, void *walk_state) {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < n; i++) index_->prefetch(walk.names[i]);
     for (size_t i = 0; i < n; i++) {
-      const Ref ref = index_->find(walk.names[i]);
+      const Ref ref = index_->find_child(walk.names[i], table.refs.empty() ? Ref{} : table.refs.back());
       if (!ref) return true;
       table.refs.push_back(ref);
     }

@@ -101,9 +101,8 @@ kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Sc
   if (find_object(scope, key_of(object))) return KVC_ERR_BUSY;
   seq::Node node{};
   node.name = object_index_name(scope, key_of(object));
-  node.payload = static_cast<uint64_t>(prepared.slot.generation) << 32 | prepared.slot.index;
+  node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
   node.flags = seq::node_object;
-  node.scope = scope.id;
   node.tick = next_tick();
   try {
     index_->reserve(1);
@@ -116,7 +115,7 @@ kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Sc
   } catch (const std::bad_alloc &) {
     return fail(error, KVC_ERR_NO_MEMORY, "put: the system refused memory for the index");
   }
-  const Ref ref = index_->insert(node, {});
+  const Ref ref = index_->insert(node, {}, owner_of(prepared.slot, scope));
   scope.objects.find(key_of(object))->second = ref;
   scope.settle(clock_.now_ns());
   scope.bytes_host += slab_.bytes(prepared.slot);

@@ -23,13 +23,14 @@ void Store::draw_write_id(uint8_t *out) {
 }
 
 /// The frame headers and the ids of a chunk whose rows are all there.
-void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, seq::Node &node) {
+void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name) {
   const ChunkLayout &layout = seq.scope->layout;
   const seq::Shape &shape = seq.scope->shape;
   codec::FrameHeader header;
   header.flags = seq.is_private ? static_cast<uint32_t>(codec::frame_private) : 0;
-  header.chunk = node.name;
-  std::copy(std::begin(node.write_id), std::end(node.write_id), header.write_id.begin());
+  header.chunk = name;
+  if (seq.write_id_given) std::copy(std::begin(seq.write_id), std::end(seq.write_id), header.write_id.begin());
+  else draw_write_id(header.write_id.data());
   std::memcpy(&header.shape_tag, shape.fingerprint.data(), sizeof header.shape_tag);
   header.tokens = shape.chunk_tokens;
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
@@ -64,21 +65,23 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
       node.name = seq.names[chunk - seq.sealed];
     }
     node.flags = seq.is_private ? static_cast<uint32_t>(seq::node_unnamed) : 0;
-    node.payload = static_cast<uint64_t>(open.slot.generation) << 32 | open.slot.index;
-    node.scope = seq.scope->id;
-    if (seq.write_id_given) std::memcpy(node.write_id, seq.write_id, sizeof node.write_id);
-    else draw_write_id(node.write_id);
-    write_chunk(seq, open, chunk, node);
+    node.payload = reinterpret_cast<uint64_t>(open.data);
+    write_chunk(seq, open, chunk, node.name);
   }
   std::lock_guard lock(mutex_);
-  if (own && !seq.is_private) ref = index_->find(node.name);
+  const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
+  if (own && !seq.is_private && !(ref = index_->find_child(node.name, parent))) {
+    // Who failed its check has no name any more: what comes after it can be found by nobody, and what came after it gives way.
+    if (parent && !index_->held(parent)) node.flags |= seq::node_unnamed;
+    else if (const Ref orphan = index_->find(node.name)) index_->drop(orphan);
+  }
   if (ref) {  // somebody was first, and wins whole
     if (own) metrics_.dropped_commits.fetch_add(1, std::memory_order_relaxed);
     index_->unreserve(1);
     index_->pin(ref);
   } else {
     node.tick = next_tick();
-    ref = index_->insert(node, chunk ? seq.table->refs[chunk - 1] : Ref{});
+    ref = index_->insert(node, parent, owner_of(open.slot, *seq.scope));
     Scope &scope = *seq.scope;
     scope.settle(clock_.now_ns());
     scope.bytes_host += slab_.bytes(open.slot);

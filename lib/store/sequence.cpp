@@ -51,9 +51,11 @@ kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
   touch(*seq);
   *token = 0;
   std::lock_guard lock(mutex_);
+  bool refused = false;
   try {
     *token = seq_handles_.add(seq.get());
   } catch (const std::bad_alloc &) {
+    refused = true;
   }
   if (*token) {
     seq->scope->users++;
@@ -64,6 +66,7 @@ kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
   if (seq->pinned) index_->unpin(seq->pinned, 0, true);
   for (OpenChunk *open : seq->open) open_chunk_unref(open);
   table_unref(seq->table);
+  if (refused) return fail(error, KVC_ERR_NO_MEMORY, "a sequence: the system refused memory");
   return fail(error, KVC_ERR_FULL, "%u sequences are open: seq_max", seq_handles_.live_count());
 }
 
@@ -105,8 +108,7 @@ void Store::pin_tip(Sequence &seq) {
 
 void Store::seq_release(Sequence &seq, const base::Token &token) {
   std::unique_lock lock(mutex_);
-  if (seq_handles_.lapsed(token) && seq.pinned && index_->held(seq.pinned)) index_->pin(seq.pinned);  // to let go of private chunks below
-  else if (seq_handles_.lapsed(token)) seq.pinned = {};
+  if (seq_handles_.lapsed(token)) take_up(seq);  // to let go of private chunks below
   seq_handles_.remove(token);
   if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed), true);
   drop_open(seq, 0);
@@ -119,15 +121,24 @@ void Store::seq_release(Sequence &seq, const base::Token &token) {
   SequenceDelete{&resource_}(&seq);
 }
 
+/// Leaves go first, so what is left is a leading part; a chunk that failed its check ends it too.  Under the lock.
+uint64_t Store::leading_held(const Sequence &seq) const {
+  uint64_t held = 0;
+  while (held < seq.held && index_->held(seq.table->refs[held])) held++;
+  return held;
+}
+
+/// Pins what is left after a lapse.  Under the lock.
+void Store::take_up(Sequence &seq) {
+  seq.held = leading_held(seq);
+  seq.pinned = seq.held ? seq.table->refs[seq.held - 1] : Ref{};
+  if (seq.pinned) index_->pin(seq.pinned);
+}
+
 void Store::revive(Sequence &seq, const base::Token &token) {
   std::lock_guard lock(mutex_);
   if (!seq_handles_.lapsed(token)) return;
-  // Leaves go first, so what is left is a leading part; a chunk that failed its check ends it too.
-  uint64_t held = 0;
-  while (held < seq.held && index_->held(seq.table->refs[held])) held++;
-  seq.held = held;
-  seq.pinned = held ? seq.table->refs[held - 1] : Ref{};
-  if (seq.pinned) index_->pin(seq.pinned);
+  take_up(seq);
   touch(seq);
   seq_handles_.clear_lapsed(token.index);
 }
@@ -152,14 +163,16 @@ kvc_status Store::identify(Sequence &seq, std::span<const kvc_extra> extras, Err
 void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   const ChunkLayout &layout = seq.scope->layout;
   const uint64_t now = clock_.now_ns(), deadline_ns = seq.deadline_ns.load(std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);  // a lapsed one may be taken up meanwhile, and chunks may go
+  const uint64_t held = deadline_ns <= now ? leading_held(seq) : seq.held;
   info.copies = 1;
   info.tokens = seq.length;
   info.tokens_given = seq.given();
   info.tokens_sealed = seq.sealed_tokens();
   info.tokens_end = seq.length ? seq.length - 1 : 0;
-  info.tokens_held = seq.held < seq.sealed ? seq.held * seq.chunk_tokens() : seq.length;
+  info.tokens_held = held < seq.sealed ? held * seq.chunk_tokens() : seq.length;
   info.tokens_shareable = seq.is_private ? 0 : seq.length;
-  uint64_t slots = seq.held;
+  uint64_t slots = held;
   for (const OpenChunk *open : seq.open) slots += open != nullptr;
   info.bytes_host = slots * layout.slot_bytes();
   info.lease_left_ms = deadline_ns == KVC_FOREVER ? KVC_FOREVER : deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;

@@ -118,9 +118,9 @@ uint64_t Store::deadline(uint64_t lease_ns) const {
   return now > UINT64_MAX - 1 - lease_ns ? KVC_FOREVER - 1 : now + lease_ns;
 }
 
-void Store::released(const seq::Node &node) noexcept {
-  const memory::SlotId slot{static_cast<uint32_t>(node.payload), static_cast<uint32_t>(node.payload >> 32)};
-  Scope &scope = *scopes_by_id_[node.scope];
+void Store::released(const seq::Node &node, const seq::Owner &owner) noexcept {
+  const memory::SlotId slot = slot_id(owner);
+  Scope &scope = *scopes_by_id_[owner.scope];
   scope.settle(clock_.now_ns());
   scope.bytes_host -= slab_.bytes(slot);
   if (node.flags & seq::node_object) {

@@ -86,10 +86,13 @@ class Store final : seq::NodeSink {
   void scope_unref(Scope *scope);
   /// The lease of a sequence that lapsed is taken up again for what is still held.
   void revive(Sequence &seq, const base::Token &token);
-  /// Ends a use: the lease slides.
+  /// Begins a use: the latest there is.
+  void use(const Sequence &seq) { seq.used_tick.store(next_tick(), std::memory_order_relaxed); }
+  /// Ends it: the lease slides.
+  void slide(const Sequence &seq) { seq.deadline_ns.store(deadline(seq.lease_ns), std::memory_order_relaxed); }
   void touch(const Sequence &seq) {
-    seq.used_tick.store(next_tick(), std::memory_order_relaxed);
-    seq.deadline_ns.store(deadline(seq.lease_ns), std::memory_order_relaxed);
+    use(seq);
+    slide(seq);
   }
   std::pmr::memory_resource *resource() { return &resource_; }
   const memory::Resource &metadata() const { return resource_; }
@@ -100,7 +103,7 @@ class Store final : seq::NodeSink {
   ~Store() override;
   kvc_status init(const kvc_store_options &options, const Seams &seams, Error &error);
 
-  void released(const seq::Node &node) noexcept override;
+  void released(const seq::Node &node, const seq::Owner &owner) noexcept override;
   kvc_status find_or_make_scope(Scope **out, const seq::Name &name, seq::Shape &&shape, Error &error);
   void forget_scope(Scope *scope);
 
@@ -119,6 +122,8 @@ class Store final : seq::NodeSink {
   void open_chunk_unref(OpenChunk *open);
   void table_unref(Table *table);
   void pin_tip(Sequence &seq);
+  uint64_t leading_held(const Sequence &seq) const;
+  void take_up(Sequence &seq);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
   bool walk_held(Table &table, void *walk);
 
@@ -130,18 +135,20 @@ class Store final : seq::NodeSink {
   kvc_status open_slot(OpenChunk **out, const Sequence &seq, Error &error);
   kvc_status materialize(Sequence &seq, uint64_t chunk, Error &error);
   void copy_run(Sequence &seq, const Run &run);
+  bool append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run);
   void copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream);
   /// Names every open chunk whose ids are complete, up to `chunk`; false when its are not.
   bool name_chunk(Sequence &seq, uint64_t chunk);
   void seal(Sequence &seq, uint64_t sealed);
   void commit(Sequence &seq, OpenChunk &open, uint64_t chunk);
-  void write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, seq::Node &node);
+  void write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name);
   void draw_write_id(uint8_t *out);
 
   // lease.cpp
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
 
   // gather.cpp
+  kvc_status check_held(const Scope &scope, Ref ref, uint64_t token, Error &error);
   kvc_status chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
   kvc_status gather_runs(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);
@@ -161,7 +168,10 @@ class Store final : seq::NodeSink {
   kvc_status get_object(kvc_object &object, Scope &scope, kvc_result &result, Error &error);
   kvc_status verify_object(const seq::Node &node, Error &error);
   kvc_status verify_node(Ref ref, kvc_verify_info &info, Error &error);
-  uint8_t *slot_data(const seq::Node &node) const { return slab_.data({static_cast<uint32_t>(node.payload), static_cast<uint32_t>(node.payload >> 32)}); }
+  /// A node's payload is the address of its slot, which stays while the node lives.
+  static uint8_t *slot_data(const seq::Node &node) { return reinterpret_cast<uint8_t *>(node.payload); }
+  static seq::Owner owner_of(memory::SlotId slot, const Scope &scope) { return {static_cast<uint64_t>(slot.generation) << 32 | slot.index, scope.id}; }
+  static memory::SlotId slot_id(const seq::Owner &owner) { return {static_cast<uint32_t>(owner.slot), static_cast<uint32_t>(owner.slot >> 32)}; }
 
   memory::Resource resource_;
   const base::Clock &clock_;

@@ -45,7 +45,7 @@ class Meter final : public std::pmr::memory_resource {
 
 struct Sink final : NodeSink {
   std::vector<uint64_t> gone;  // payloads
-  void released(const Node &node) noexcept override { gone.push_back(node.payload); }
+  void released(const Node &node, const Owner &) noexcept override { gone.push_back(node.payload); }
 };
 
 class IndexTest : public testing::Test {
