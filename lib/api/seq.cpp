@@ -17,8 +17,10 @@ using Mode = SeqUse::Mode;
 [[gnu::always_inline]] inline void fetch_ahead(const kvc_rows *rows, size_t row_count) {
   if (row_count != 1 || !rows || rows->size < sizeof(kvc_rows) || rows->token_count != 1 || rows->layer_count != 1 || rows->blocks) return;
   constexpr uint64_t line_bytes = 64, fetched_bytes_max = 2048;  // more do not fly at once
-  const char *k = static_cast<const char *>(rows->k.data), *v = static_cast<const char *>(rows->v.data);
-  for (uint64_t at = 0; at < fetched_bytes_max/2; at += line_bytes) { __builtin_prefetch(k + at);  __builtin_prefetch(v + at);__builtin_prefetch(k + at+1024);__builtin_prefetch(v + at+1024); }
+  for (const kvc_array *side : {&rows->k, &rows->v}) {
+    const uint64_t begin = rows->slot_begin * side->token_stride, end = std::min(side->bytes, begin + fetched_bytes_max);
+    for (uint64_t at = begin; at < end; at += line_bytes) __builtin_prefetch(static_cast<const char *>(side->data) + at);
+  }
 }
 
 /// The caller's rows as complete structs of ours: where they lie if they are of our size, else copied; few of them need no memory but the stack.
