@@ -57,8 +57,8 @@ void copy_step(Copy copy, const F &f, uint64_t source, uint64_t step) {
     for (uint32_t side = 0; side < 2; side++)
       for (uint32_t head = 0; head < M::heads; head++)
         copy(to + M::row_offset(layer, side, head, token), from + side * M::side_row_bytes + head * M::row_bytes, M::row_bytes);
+    copy_fence();  // as each append: rows are there when it returns
   }
-  copy_fence();
 }
 
 /// Decodes on and on; a sequence that has become long gives way to a new one.
@@ -75,17 +75,17 @@ struct Decoder {
     token = 0;
   }
   void step(uint64_t source) {
+    kvc_rows rows;
+    KVC_INIT(&rows);
+    rows.layer_count = 1;
+    rows.token_begin = token;
+    rows.token_count = 1;
+    rows.k.bytes = rows.v.bytes = M::side_row_bytes;
     for (uint32_t layer = 0; layer < M::layers; layer++) {
       const uint8_t *const from = step_row(f, source, layer);
-      kvc_rows rows;
-      KVC_INIT(&rows);
       rows.layer_begin = layer;
-      rows.layer_count = 1;
-      rows.token_begin = token;
-      rows.token_count = 1;
       rows.k.data = const_cast<uint8_t *>(from);
       rows.v.data = const_cast<uint8_t *>(from + M::side_row_bytes);
-      rows.k.bytes = rows.v.bytes = M::side_row_bytes;
       const kvc_status status = kvc_append(seq, &f.next_id, layer == 0, &rows, 1, nullptr, &f.error);
       if (status != KVC_OK) must(status, f.error);
     }

@@ -17,12 +17,12 @@ namespace {
 
 constexpr uint64_t kTokensMax = 1ull << 40;  // positions stay far from overflow in every product
 
-/// Complete tokens.
-uint64_t length_of(std::span<const uint64_t> filled) {
+/// Complete tokens.  They only rise, so a layer that is still at `before` settles it; in most calls the first or the last is.
+uint64_t length_of(std::span<const uint64_t> filled, [[maybe_unused]] uint64_t before) {
 #ifdef KVC_MUTATE_ORDER
   return *std::max_element(filled.begin(), filled.end());
 #else
-  return *std::min_element(filled.begin(), filled.end());
+  return filled.front() == before || filled.back() == before ? before : *std::min_element(filled.begin(), filled.end());
 #endif
 }
 
@@ -84,7 +84,7 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
     plan.chunk_end = std::max(plan.chunk_end, (run.token_end() + chunk_tokens - 1) / chunk_tokens);
   }
   KVC_TRY(cover.unfinished(error));
-  plan.length = length_of(plan.filled);
+  plan.length = length_of(plan.filled, seq.length);
   plan.sealed = std::max(seq.sealed, (seq.is_private ? plan.length : std::min(plan.length, given)) / chunk_tokens);
   return KVC_OK;
 }
@@ -261,7 +261,7 @@ bool Store::append_in_place(Sequence &seq, std::span<const int32_t> ids, const R
   copy_run(seq, run);
   for (uint32_t l = 0; l < run.layer_count; l++) filled[l] = run.token_end();
   if (run.token_begin > seq.length) return true;
-  const uint64_t length = length_of(seq.filled);
+  const uint64_t length = length_of(seq.filled, seq.length);
   if (length != seq.length) seq.scope->tokens_written.fetch_add(length - seq.length, std::memory_order_relaxed);
   seq.length = length;
   return true;
