@@ -222,6 +222,14 @@ void Index::drop(Ref ref) {
   if (n.pins == 0 && n.children == 0) remove(ref.id, false);
 }
 
+void Index::unname(Ref ref) {
+  Node &n = node(ref);
+  bucket_erase(n.name, ref.id);
+  named_count_--;
+  set_flags(n, n.flags | node_unnamed);
+  if (n.pins == 0 && n.children == 0) remove(ref.id, false);
+}
+
 bool Index::evict() {
   while (!heap_.empty()) {
     const HeapEntry top = heap_.front();

@@ -84,6 +84,8 @@ class Index {
   void unpin(Ref ref, uint64_t tick, bool release);
   /// Takes the name out at once; the node goes when nobody holds it.
   void drop(Ref ref);
+  /// Takes the name away from a node that has one and whose ancestors lost theirs: only those who hold it know it from now on.
+  void unname(Ref ref);
   /// Removes the least recently used node that nobody holds.  False: everything left is held.
   bool evict();
 

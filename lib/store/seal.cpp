@@ -71,9 +71,9 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
   std::lock_guard lock(mutex_);
   const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
   if (own && !seq.is_private && !(ref = index_->find_child(node.name, parent))) {
-    // Who failed its check has no name any more: what comes after it can be found by nobody, and what came after it gives way.
+    // Who failed its check has no name any more: what comes after it can be found by nobody, and what came after it leaves its name to us.
     if (parent && !index_->held(parent)) node.flags |= seq::node_unnamed;
-    else if (const Ref orphan = index_->find(node.name)) index_->drop(orphan);
+    else if (const Ref orphan = index_->find(node.name)) index_->unname(orphan);
   }
   if (ref) {  // somebody was first, and wins whole
     if (own) metrics_.dropped_commits.fetch_add(1, std::memory_order_relaxed);

@@ -188,6 +188,28 @@ TEST_F(IndexTest, ADroppedNodeIsNotFoundAtOnceAndGoesWhenItsLastHolderAndItsChil
   EXPECT_TRUE(index_.held(again));
 }
 
+TEST_F(IndexTest, AChildOfANodeThatWasReplacedIsNotFoundUnderTheNewOneAndLeavesItsNameToItsSuccessor) {
+  const Ref a = insert(1), b = insert(2, a);
+  EXPECT_EQ(index_.find_child(name_of(2), a), b);
+  EXPECT_EQ(index_.find_child(name_of(1), {}), a);
+  EXPECT_FALSE(index_.find_child(name_of(2), {}));
+  index_.drop(a);
+  const Ref again = insert(1);
+  EXPECT_FALSE(index_.find_child(name_of(2), again)) << "a pin on it would not hold the new one";
+  index_.unname(b);
+  EXPECT_FALSE(index_.find(name_of(2)));
+  EXPECT_TRUE(index_.held(b)) << "whoever holds it reads on";
+  const Ref successor = insert(2, again);
+  EXPECT_EQ(index_.find_child(name_of(2), again), successor);
+  index_.unpin(a, 1, true);
+  index_.unpin(b, 2, true);
+  EXPECT_EQ(sink_.gone, (Numbers{2, 1}));
+  const Ref child = insert(3, successor);
+  index_.unpin(child, 3, false);
+  index_.unname(child);
+  EXPECT_EQ(sink_.gone, (Numbers{2, 1, 3})) << "held by nobody, it is gone at once";
+}
+
 TEST_F(IndexTest, AReserveThatFailsAtAnyRequestHasChangedNothingAndCanBeRepeated) {
   uint64_t number = 100;
   for (int round = 0; round < 12; round++) {  // sizes at which every container grows
