@@ -55,9 +55,14 @@ struct HeadCover {
 
 /// What a call will have done when it succeeds.
 struct Store::AppendPlan {
-  explicit AppendPlan(std::pmr::memory_resource *scratch) : runs(scratch), filled(scratch) {}
+  explicit AppendPlan(std::pmr::memory_resource *scratch) : runs(scratch), filled(scratch), replaced(scratch) {}
+  struct Replaced {
+    uint64_t index;
+    OpenChunk *before;  // still ours
+  };
   std::pmr::vector<Run> runs;
   std::pmr::vector<uint64_t> filled;
+  std::pmr::vector<Replaced> replaced;  // open chunks that were copied: what stood there comes back if the call fails
   uint64_t length = 0;
   uint64_t chunk_begin = 0, chunk_end = 0;  // that rows go to
   uint64_t sealed = 0;                      // chunks sealed after the call
@@ -121,10 +126,11 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
 }
 
 /// Gives an open chunk rows of its own: a copy of what is filled.
-kvc_status Store::materialize(Sequence &seq, uint64_t chunk, Error &error) {
+kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const ChunkLayout &layout = seq.scope->layout;
   if (open->held) KVC_TRY(check_held(*seq.scope, open->held, chunk * seq.chunk_tokens(), error));
+  plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, error));
   uint8_t *from = open->data;
@@ -141,14 +147,13 @@ kvc_status Store::materialize(Sequence &seq, uint64_t chunk, Error &error) {
     }
     if (rows == seq.chunk_tokens() && !open->held) *page_sums(own->data, layout, l) = *page_sums(from, layout, l);
   }
-  std::lock_guard lock(mutex_);
-  open_chunk_unref(open);
+  plan.replaced.push_back({chunk - seq.sealed, open});
   open = own;
   return KVC_OK;
 }
 
 /// Makes the chunk ready for rows: adopted when it is held under its name already (nothing will be copied), else a slot that is ours alone.
-kvc_status Store::reserve_chunk(Sequence &seq, uint64_t chunk, Error &error) {
+kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const bool named = name_chunk(seq, chunk);
   const seq::Name *name = named ? &seq.names[chunk - seq.sealed] : nullptr;
@@ -171,7 +176,7 @@ kvc_status Store::reserve_chunk(Sequence &seq, uint64_t chunk, Error &error) {
   }
   if (open->held && named && index_->node(open->held).name == *name && index_->held(open->held)) return KVC_OK;
   if (!open->held && open->users.load(std::memory_order_acquire) == 1) return KVC_OK;
-  return materialize(seq, chunk, error);
+  return materialize(plan, seq, chunk, error);
 }
 
 kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) {
@@ -201,7 +206,7 @@ kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) 
   if (plan.chunk_end > seq.sealed + seq.open.size()) seq.open.resize(plan.chunk_end - seq.sealed);
   for (uint64_t c = plan.chunk_begin; c < plan.chunk_end; c++) {
     const bool touched = std::any_of(plan.runs.begin(), plan.runs.end(), [&](const Run &run) { return run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
-    if (touched) KVC_TRY(reserve_chunk(seq, c, error));
+    if (touched) KVC_TRY(reserve_chunk(plan, seq, c, error));
   }
   return KVC_OK;
 }
@@ -303,6 +308,10 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   if (status != KVC_OK) {
     std::lock_guard lock(mutex_);
     if (reserved) index_->unreserve(seals);
+    for (const AppendPlan::Replaced &r : plan.replaced) {
+      open_chunk_unref(seq.open[r.index]);
+      seq.open[r.index] = r.before;
+    }
     for (size_t i = 0; i < seq.open.size(); i++)  // rows were never copied here
       if (std::none_of(seq.filled.begin(), seq.filled.end(), [&](uint64_t f) { return f > (seq.sealed + i) * seq.chunk_tokens(); })) {
         open_chunk_unref(seq.open[i]);
@@ -312,6 +321,10 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
     seq.ids.resize(ids_before < seq.ids.size() ? ids_before : seq.ids.size());
     seq.names.resize(std::min(names_before, seq.names.size()));
     return status;
+  }
+  if (!plan.replaced.empty()) {
+    std::lock_guard lock(mutex_);
+    for (const AppendPlan::Replaced &r : plan.replaced) open_chunk_unref(r.before);
   }
   for (const Run &run : plan.runs) copy_run(seq, run);
   seq.scope->tokens_written.fetch_add(plan.length - seq.length, std::memory_order_relaxed);

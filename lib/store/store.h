@@ -131,9 +131,9 @@ class Store final : seq::NodeSink {
   struct AppendPlan;
   kvc_status plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error);
   kvc_status reserve_append(AppendPlan &plan, Sequence &seq, Error &error);
-  kvc_status reserve_chunk(Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error);
   kvc_status open_slot(OpenChunk **out, const Sequence &seq, Error &error);
-  kvc_status materialize(Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error);
   void copy_run(Sequence &seq, const Run &run);
   bool append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run);
   void copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream);

@@ -1,0 +1,291 @@
+#include "scenario.h"
+
+#include <cstring>
+#include <memory>
+
+#include "base/handle.h"
+#include "store/store.h"
+
+namespace kvc::fault {
+namespace {
+
+constexpr uint64_t kChunk = 16;
+
+void put_number(std::string &to, uint64_t number) { to.append(reinterpret_cast<const char *>(&number), sizeof number); }
+
+}  // namespace
+
+Scenario::Scenario() : geometry_(model::geometries()[0]) {
+  KVC_INIT(&error_);
+  for (int32_t i = 0; i < 200; i++) prompt_.push_back(i * 3), other_.push_back(i < 20 ? i * 3 : i * 5 + 1);
+  add_opening();
+  add_sequences();
+  add_branches();
+  add_reads();
+  add_objects();
+  add_ending();
+}
+
+Scenario::~Scenario() { (void)kvc_close(store_, nullptr); }
+
+uint64_t Scenario::metadata_bytes() const {
+  void *store;
+  base::Error error;
+  const kvc_status status = base::store_of(&store, base::token_unpack(reinterpret_cast<uint64_t>(store_)), base::HandleKind::store, error);
+  return status == KVC_OK ? static_cast<store::Store *>(store)->metadata().used_bytes() : 0;
+}
+
+kvc_status Scenario::append(kvc_seq *seq, const std::vector<int32_t> &ids, uint64_t begin, uint64_t end, uint32_t layer, uint32_t layer_count, uint64_t writer) {
+  model::Random random(writer);
+  std::vector<std::unique_ptr<model::Block>> blocks;
+  std::vector<kvc_rows> rows;
+  for (uint32_t l = layer; l < layer + layer_count && begin < end; l++) {
+    blocks.push_back(std::make_unique<model::Block>(geometry_, model::Block::Part{l, 1, 0, geometry_.layers[l].heads}, end - begin, random));
+    blocks.back()->fill([&](uint32_t number, uint64_t row) { return model::stamp_of(writer, number, begin + row); });
+    rows.push_back(blocks.back()->rows());
+    rows.back().token_begin = begin;
+    rows.back().token_count = end - begin;
+  }
+  return kvc_append(seq, ids.data(), ids.size(), rows.data(), rows.size(), nullptr, &error_);
+}
+
+void Scenario::add_opening() {
+  add("open", [this] {
+    kvc_store_options o;
+    KVC_INIT(&o);
+    o.memory_bytes = 8 << 20;
+    o.lease_ms = KVC_FOREVER;
+    return kvc_open(&store_, "mem:", &o, &error_);
+  });
+  add("scope_create", [this] {
+    const kvc_shape shape = geometry_.shape();
+    kvc_scope_options o;
+    KVC_INIT(&o);
+    o.model = "scenario", o.shape = &shape;
+    return kvc_scope_create(&scope_, store_, &o, &error_);
+  });
+  add("scope_create of objects", [this] {
+    kvc_scope_options o;
+    KVC_INIT(&o);
+    o.model = "objects";
+    return kvc_scope_create(&objects_, store_, &o, &error_);
+  });
+}
+
+void Scenario::add_sequences() {
+  const auto part = [this](uint64_t begin, uint64_t end) { return std::vector<int32_t>(prompt_.begin() + static_cast<int64_t>(begin), prompt_.begin() + static_cast<int64_t>(end)); };
+  add("seq_create", [this] {
+    kvc_seq_options o;
+    KVC_INIT(&o);
+    const kvc_extra extra{40, 10, "image", 5};
+    o.extras = &extra, o.extra_count = 1;
+    return kvc_seq_create(&first_, scope_, &o, &error_);
+  });
+  add("append ids", [=, this] { return append(first_, part(0, 60), 0, 0, 0, 0, 1); });
+  add("append a layer", [this] { return append(first_, {}, 0, 56, 2, 1, 2); });
+  add("append the other layers", [this] { return append(first_, {}, 0, 40, 0, 2, 3); });
+  add("append all layers, the rest", [this] { return append(first_, {}, 40, 60, 0, 2, 4); });
+  add("append one layer to the end", [this] { return append(first_, {}, 56, 60, 2, 1, 5); });
+  add("identify", [this] {
+    const kvc_extra extra{70, 3, "later", 5};
+    return kvc_seq_identify(first_, &extra, 1, &error_);
+  });
+  add("append a token", [=, this] { return append(first_, part(60, 61), 60, 61, 0, 3, 6); });
+  const auto match = [=, this](kvc_seq **out, uint32_t flags) {
+    kvc_seq_options o;
+    KVC_INIT(&o);
+    const kvc_extra extra{40, 10, "image", 5};
+    o.flags = flags, o.extras = &extra, o.extra_count = 1;
+    kvc_match_info info;
+    KVC_INIT(&info);
+    const kvc_status status = kvc_match(out, &info, scope_, prompt_.data(), 2 * kChunk, &o, nullptr, &error_);
+    return status == KVC_OK && info.tokens != 2 * kChunk ? KVC_ERR_INTERNAL : status;
+  };
+  add("match", [=, this] { return match(&matched_, 0); });
+  add("match, a look", [=] { return match(nullptr, KVC_SEQ_PEEK); });
+  add("append what is held and more", [=, this] { return append(matched_, part(32, 100), 32, 100, 0, 3, 7); });
+}
+
+void Scenario::add_branches() {
+  add("fork", [this] { return kvc_seq_fork(&whole_, first_, KVC_ALL, &error_); });
+  add("fork in a chunk", [this] { return kvc_seq_fork(&cut_, first_, 20, &error_); });
+  add("append to a fork with open rows", [this] { return append(whole_, {1, 2, 3, 4, 5, 6, 7}, 61, 68, 0, 3, 8); });
+  add("append to a fork that was cut", [this] { return append(cut_, {other_.begin() + 20, other_.begin() + 90}, 20, 90, 0, 3, 9); });
+  add("lease of what is cut off", [this] { return kvc_seq_lease(&cut_lease_, matched_, 0, KVC_ALL, KVC_FOREVER, nullptr, &error_); });
+  add("truncate in a chunk", [this] { return kvc_seq_truncate(matched_, 70, &error_); });
+  add("append other rows", [this] { return append(matched_, {9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, 70, 86, 0, 3, 10); });
+  add("truncate among open rows", [this] { return kvc_seq_truncate(matched_, 82, &error_); });
+  add("seq_create, private", [this] {
+    kvc_seq_options o;
+    KVC_INIT(&o);
+    o.flags = KVC_SEQ_PRIVATE;
+    return kvc_seq_create(&private_, scope_, &o, &error_);
+  });
+  add("append without ids", [this] { return append(private_, {}, 0, 55, 0, 3, 11); });
+  add("truncate the private one", [this] { return kvc_seq_truncate(private_, 37, &error_); });
+  add("append to the private one", [this] { return append(private_, {}, 37, 70, 0, 3, 12); });
+}
+
+kvc_status Scenario::gather(kvc_seq *seq, int runs, bool blocks, bool list) {
+  model::Random random(9);
+  std::vector<std::unique_ptr<model::Block>> to;
+  std::vector<kvc_rows> rows;
+  const uint64_t entries[] = {3, 30, 31, 32, 7};
+  std::vector<int32_t> table;
+  for (int32_t i = 0; i < 64; i++) table.push_back(63 - i);
+  for (int i = 0; i < runs; i++) {
+    const uint32_t layer = static_cast<uint32_t>(i % 3);
+    to.push_back(std::make_unique<model::Block>(geometry_, model::Block::Part{layer, 1, 0, geometry_.layers[layer].heads}, 64, random));
+    kvc_rows r = to.back()->rows();
+    r.slot_begin = 0;
+    r.block_tokens = 0, r.blocks = nullptr, r.block_count = 0;
+    for (kvc_array *array : {&r.k, &r.v}) array->token_stride = array->head_stride = array->block_stride = array->layer_stride = 0;
+    r.token_count = 40;
+    if (list) r.token_list = entries, r.token_count = 5;
+    if (blocks) r.block_tokens = 1, r.blocks = table.data(), r.block_count = table.size();
+    rows.push_back(r);
+  }
+  kvc_result result;
+  KVC_INIT(&result);
+  return kvc_gather(&result, seq, rows.data(), rows.size(), nullptr, &error_);
+}
+
+void Scenario::add_reads() {
+  add("gather", [this] { return gather(first_, 1, false, false); });
+  add("gather many runs", [this] { return gather(first_, 60, false, false); });
+  add("gather a list", [this] { return gather(matched_, 2, false, true); });
+  add("gather into blocks", [this] { return gather(private_, 3, true, false); });
+  add("lease", [this] { return kvc_seq_lease(&lease_, first_, 0, KVC_ALL, KVC_FOREVER, nullptr, &error_); });
+  add("lease_renew", [this] { return kvc_lease_renew(lease_, KVC_FOREVER, &error_); });
+  add("seq_get_info", [this] {
+    kvc_seq_info info;
+    KVC_INIT(&info);
+    return kvc_seq_get_info(&info, first_, &error_);
+  });
+  add("store_get_info", [this] {
+    kvc_store_info info;
+    KVC_INIT(&info);
+    return kvc_store_get_info(&info, store_, &error_);
+  });
+  add("scope_get_info", [this] {
+    kvc_scope_info info;
+    KVC_INIT(&info);
+    return kvc_scope_get_info(&info, scope_, &error_);
+  });
+  add("store_verify", [this] { return verify(); });
+}
+
+kvc_status Scenario::verify() { return kvc_store_verify(nullptr, store_, nullptr, &error_); }
+
+kvc_status Scenario::put(const char *key, size_t bytes, uint32_t flags) {
+  std::vector<uint8_t> value(bytes, static_cast<uint8_t>(key[0]));
+  kvc_bytes part{value.data(), value.size()};
+  std::string keys[3] = {key, key + std::string(40, 'x'), std::string(key) + "2"};
+  kvc_object objects[3] = {};
+  for (int i = 0; i < 3; i++) {
+    objects[i].key = keys[i].data(), objects[i].key_size = keys[i].size();
+    objects[i].parts = &part, objects[i].part_count = 1;
+  }
+  kvc_object_options o;
+  KVC_INIT(&o);
+  o.flags = flags;
+  return kvc_object_put(nullptr, objects_, objects, flags & KVC_OBJECT_GROUP ? 3 : 1, &o, nullptr, &error_);
+}
+
+void Scenario::add_objects() {
+  add("object_put", [this] { return put("a", 3000, 0); });
+  add("object_put again", [this] { return put("a", 3000, 0); });
+  add("object_exists with a lease", [this] {
+    kvc_object object{};
+    object.key = "a", object.key_size = 1;
+    kvc_object_options o;
+    KVC_INIT(&o);
+    o.flags = KVC_OBJECT_LEASE;
+    o.lease_ms = KVC_FOREVER;
+    kvc_result result;
+    KVC_INIT(&result);
+    const kvc_status status = kvc_object_exists(&result, objects_, &object, 1, &o, nullptr, &error_);
+    object_lease_ = result.lease;
+    return status;
+  });
+  add("object_put, a group", [this] { return put("b", 100, KVC_OBJECT_GROUP); });
+  add("object_get", [this] {
+    std::vector<uint8_t> value(4000);
+    kvc_bytes part{value.data(), value.size()};
+    kvc_object object{};
+    object.key = "a", object.key_size = 1, object.parts = &part, object.part_count = 1;
+    return kvc_object_get(nullptr, objects_, &object, 1, nullptr, nullptr, &error_);
+  });
+  add("object_list", [this] {
+    kvc_object_entry entries[8];
+    size_t count;
+    return kvc_object_list(entries, 8, &count, objects_, nullptr, 0, nullptr, &error_);
+  });
+}
+
+void Scenario::add_ending() {
+  add("object_delete", [this] {
+    kvc_object object{};
+    object.key = "b2", object.key_size = 2;
+    return kvc_object_delete(nullptr, objects_, &object, 1, nullptr, &error_);
+  });
+  const auto end = [this](kvc_seq *&seq) {
+    const kvc_status status = kvc_seq_release(seq, &error_);
+    if (status == KVC_OK) seq = nullptr;
+    return status;
+  };
+  add("seq_release", [=, this] { return end(first_); });
+  add("seq_release of a fork", [=, this] { return end(cut_); });
+  add("seq_release of the private one", [=, this] { return end(private_); });
+  add("lease_release of what was cut off", [this] { return kvc_lease_release(cut_lease_, &error_); });
+  add("lease_release", [this] { return kvc_lease_release(lease_, &error_); });
+  add("lease_release of an object", [this] { return kvc_lease_release(object_lease_, &error_); });
+  add("scope_release", [this] { return kvc_scope_release(objects_, &error_); });
+}
+
+void Scenario::snapshot_rows(std::string &to, kvc_seq *seq) {
+  if (!seq) return;
+  kvc_seq_info info;
+  KVC_INIT(&info);
+  put_number(to, static_cast<uint64_t>(kvc_seq_get_info(&info, seq, &error_)));
+  for (const uint64_t number : {info.tokens, info.tokens_given, info.tokens_sealed, info.tokens_held, info.tokens_shareable}) put_number(to, number);
+  for (uint32_t l = 0; l < geometry_.layers.size(); l++) {
+    std::vector<uint8_t> rows(200 * 400);
+    kvc_rows r;
+    KVC_INIT(&r);
+    r.layer_begin = l, r.layer_count = 1, r.token_count = KVC_ALL;
+    r.k.data = rows.data(), r.k.bytes = rows.size() / 2;
+    r.v.data = rows.data() + rows.size() / 2, r.v.bytes = rows.size() / 2;
+    kvc_result result;
+    KVC_INIT(&result);
+    put_number(to, static_cast<uint64_t>(kvc_gather(&result, seq, &r, 1, nullptr, &error_)));
+    put_number(to, result.done);
+    to.append(rows.begin(), rows.end());
+  }
+}
+
+std::string Scenario::snapshot() {
+  std::string all;
+  if (!store_) return all;
+  kvc_store_info info;
+  KVC_INIT(&info);
+  put_number(all, static_cast<uint64_t>(kvc_store_get_info(&info, store_, &error_)));
+  for (const uint64_t number : {info.memory_used, info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count, info.object_count}) put_number(all, number);
+  for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) snapshot_rows(all, seq);
+  if (!objects_) return all;
+  kvc_object_entry entries[8];
+  size_t count = 0;
+  put_number(all, static_cast<uint64_t>(kvc_object_list(entries, 8, &count, objects_, nullptr, 0, nullptr, &error_)));
+  for (size_t i = 0; i < count; i++) {
+    std::string value(entries[i].value_size, 0);
+    kvc_bytes part{value.data(), value.size()};
+    kvc_object object{};
+    object.key = entries[i].key, object.key_size = entries[i].key_size, object.parts = &part, object.part_count = 1;
+    put_number(all, static_cast<uint64_t>(kvc_object_get(nullptr, objects_, &object, 1, nullptr, nullptr, &error_)));
+    all.append(reinterpret_cast<const char *>(entries[i].key), entries[i].key_size);
+    all += value;
+  }
+  return all;
+}
+
+}  // namespace kvc::fault
