@@ -139,7 +139,7 @@ Ref Index::insert(const Node &node, Ref parent, const Owner &owner) {
   n = node;
   n.generation = generation;
   n.pins = 1;
-  n.children = 0;
+  if (!(n.flags & node_object)) n.children = 0;
   *rest(id) = {parent, owner.scope, static_cast<uint32_t>(owner.slot), static_cast<uint32_t>(owner.slot >> 32)};
   if (parent) {
     KVC_CHECK(this->node(parent).generation == parent.generation);
@@ -161,7 +161,7 @@ bool Index::held(Ref ref) const {
 
 void Index::push_if_evictable(uint32_t id) {
   Node &n = *at(id);
-  if (n.pins || n.children || (n.flags & node_queued)) return;
+  if (n.pins || !n.leaf() || (n.flags & node_queued)) return;
   if (heap_.size() == heap_.capacity()) compact_heap();
   set_flags(n, n.flags | node_queued);
   heap_.push_back({n.tick, id, n.generation});
@@ -206,7 +206,7 @@ void Index::unpin(Ref ref, uint64_t tick, bool release) {
   KVC_CHECK(n.generation == ref.generation && n.pins > 0);
   n.pins--;
   n.tick = std::max(n.tick, tick);
-  if (n.pins || n.children) return;
+  if (n.pins || !n.leaf()) return;
   if ((n.flags & node_dropped) || (release && (n.flags & node_unnamed))) remove(ref.id, release);
   else push_if_evictable(ref.id);
 }
@@ -219,7 +219,7 @@ void Index::drop(Ref ref) {
     named_count_--;
   }
   set_flags(n, n.flags | node_dropped);
-  if (n.pins == 0 && n.children == 0) remove(ref.id, false);
+  if (n.pins == 0 && n.leaf()) remove(ref.id, false);
 }
 
 void Index::unname(Ref ref) {
@@ -227,7 +227,7 @@ void Index::unname(Ref ref) {
   bucket_erase(n.name, ref.id);
   named_count_--;
   set_flags(n, n.flags | node_unnamed);
-  if (n.pins == 0 && n.children == 0) remove(ref.id, false);
+  if (n.pins == 0 && n.leaf()) remove(ref.id, false);
 }
 
 bool Index::evict() {
@@ -239,9 +239,9 @@ bool Index::evict() {
     if (n.generation != top.generation) continue;
     set_flags(n, n.flags & ~node_queued);
 #ifndef KVC_MUTATE_LEASE
-    if (n.pins || n.children) continue;  // comes back when it is let go
+    if (n.pins || !n.leaf()) continue;  // comes back when it is let go
 #else
-    if (n.children) continue;
+    if (!n.leaf()) continue;
 #endif
     if (n.tick != top.tick) {  // used since it was queued
       push_if_evictable(top.id);

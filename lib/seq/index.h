@@ -33,7 +33,14 @@ struct alignas(64) Node {
   Name name;
   uint64_t payload;
   uint64_t tick;  // of the latest use that was recorded here
-  uint32_t generation, pins, children, flags;
+  uint32_t generation, pins;
+  union {
+    uint32_t children;     // of a chunk: nodes that descend from it
+    uint32_t value_bytes;  // of an object, so that a read need not wait for its slot; UINT32_MAX: that or more, the slot knows
+  };
+  uint32_t flags;
+
+  bool leaf() const { return (flags & node_object) || children == 0; }
 };
 static_assert(sizeof(Node) == 64);
 

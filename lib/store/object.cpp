@@ -43,6 +43,38 @@ kvc_status check_options(const kvc_object_options &o, uint32_t allowed, Error &e
   return KVC_OK;
 }
 
+/// Copies the parts to `value` and sums it by pieces.  A part that brings a whole piece is summed on its way in.
+void fill_object(uint8_t *value, uint64_t *sums, const kvc_object &object, uint64_t bytes) {
+  const kernels::Table &kernel = kernels::table();
+  const bool stream = bytes >= object_stream_bytes_min;
+  uint64_t at = 0, summed = 0;
+  for (uint64_t i = 0; i < object.part_count; i++) {
+    const auto *from = static_cast<const uint8_t *>(object.parts[i].data);
+    for (uint64_t left = object.parts[i].bytes; left;) {
+      const uint64_t piece = at / object_piece_bytes, end = std::min((piece + 1) * object_piece_bytes, bytes);
+      const uint64_t n = std::min(left, end - at);
+      constexpr uint32_t row = 256;  // the kernel's unit: plain bytes as rows of one head
+      if (at == piece * object_piece_bytes && at + n == end && n % row == 0) {
+        const kernels::RowsSide rows{const_cast<uint8_t *>(from), kernels::Dtype::u8, row, row, row, row, nullptr, 0, 0, 0};
+        sums[piece] = kernel.rows_in_sum({value + at, kernels::Dtype::u8, row, static_cast<uint32_t>(n / row)}, rows, 1, stream);
+        summed = piece + 1;
+      } else {
+        kernel.copy(value + at, from, n, false);
+        if (at + n == end) sums[piece] = kernel.sum(value + piece * object_piece_bytes, end - piece * object_piece_bytes), summed = piece + 1;
+      }
+      at += n;
+      from += n;
+      left -= n;
+    }
+  }
+  KVC_CHECK(summed == object_piece_count(bytes));
+}
+
+/// The bytes of an object, without a look at its slot if the node knows.
+uint64_t value_bytes(const seq::Node &node, const uint8_t *slot) {
+  return node.value_bytes < UINT32_MAX ? node.value_bytes : reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
+}
+
 /// The call's status is that of its first item that is not OK.
 struct Outcome {
   kvc_result &result;
@@ -84,15 +116,7 @@ kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Scope 
   auto *header = reinterpret_cast<ObjectHeader *>(slot);
   *header = {out.bytes, static_cast<uint32_t>(object.key_size), 0, {}, {}};
   std::memcpy(header->key, object.key, object.key_size);
-  const kernels::Table &kernel = kernels::table();
-  uint8_t *at = slot + sizeof(ObjectHeader);
-  for (uint64_t i = 0; i < object.part_count; i++) {
-    if (object.parts[i].bytes) kernel.copy(at, object.parts[i].data, object.parts[i].bytes, out.bytes >= kernels::stream_bytes_min);
-    at += object.parts[i].bytes;
-  }
-  auto *sums = reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes));
-  for (uint64_t i = 0; i < object_piece_count(out.bytes); i++)
-    sums[i] = kernel.sum(slot + sizeof(ObjectHeader) + i * object_piece_bytes, std::min(object_piece_bytes, out.bytes - i * object_piece_bytes));
+  fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes);
   return KVC_OK;
 }
 
@@ -103,6 +127,7 @@ kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Sc
   node.name = object_index_name(scope, key_of(object));
   node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
   node.flags = seq::node_object;
+  node.value_bytes = static_cast<uint32_t>(std::min<uint64_t>(prepared.bytes, UINT32_MAX));
   node.tick = next_tick();
   try {
     index_->reserve(1);
@@ -226,7 +251,7 @@ kvc_status Store::get_object(kvc_object &object, Scope &scope, kvc_result &resul
   }
   const seq::Node &node = index_->node(ref);
   const uint8_t *slot = slot_data(node);
-  const uint64_t bytes = reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
+  const uint64_t bytes = value_bytes(node, slot);
   object.value_size = bytes;
   object.tier = KVC_TIER_HOST;
   kvc_status status = KVC_OK;
@@ -236,7 +261,7 @@ kvc_status Store::get_object(kvc_object &object, Scope &scope, kvc_result &resul
   uint64_t left = status == KVC_OK ? bytes : 0;
   for (uint64_t i = 0; left; i++) {
     const uint64_t n = std::min(left, object.parts[i].bytes);
-    if (n) kernels::table().copy(object.parts[i].data, at, n, bytes >= kernels::stream_bytes_min);
+    if (n) kernels::table().copy(object.parts[i].data, at, n, bytes >= object_stream_bytes_min);
     at += n;
     left -= n;
   }
@@ -286,7 +311,7 @@ kvc_status Store::object_exists(kvc_result &result, Scope &scope, std::span<kvc_
       object.value_size = 0;
       object.tier = 0;
       if (ref) {
-        object.value_size = reinterpret_cast<const ObjectHeader *>(slot_data(index_->node(ref)))->value_bytes;
+        object.value_size = value_bytes(index_->node(ref), slot_data(index_->node(ref)));
         object.tier = KVC_TIER_HOST;
         index_->node(ref).tick = next_tick();
         if (lease) {
@@ -335,7 +360,7 @@ kvc_status Store::object_list(kvc_object_entry *entries, size_t capacity, size_t
     std::memcpy(entries[n].key, it->first.data(), it->first.size());
     entries[n].key_size = static_cast<uint32_t>(it->first.size());
     entries[n].tier = KVC_TIER_HOST;
-    entries[n].value_size = reinterpret_cast<const ObjectHeader *>(slot_data(index_->node(it->second)))->value_bytes;
+    entries[n].value_size = value_bytes(index_->node(it->second), slot_data(index_->node(it->second)));
   }
   *count = n;
   return KVC_OK;
