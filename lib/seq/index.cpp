@@ -46,7 +46,7 @@ Index::~Index() {
 }
 
 void Index::add_blocks(uint32_t block) {
-  KVC_CHECK(block < kBlocksMax);
+  if (block >= kBlocksMax) throw std::bad_alloc();
   const uint32_t count = block < kSmallBlocks ? 1 : kSmallBlocks;
   auto *nodes = static_cast<Node *>(resource_->allocate(count * kBlock * sizeof(Node), alignof(Node)));
   Rest *rests;

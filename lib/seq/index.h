@@ -115,8 +115,8 @@ class Index {
     Node *nodes = nullptr;
     Rest *rests = nullptr;
   };
-  static constexpr uint32_t kBlock = 4096, kLive = 1;  // a live generation is odd
-  static constexpr uint32_t kSmallBlocks = 8;          // from here on blocks come eight at a time: 2 MiB of nodes, which the system may map as one page
+  static constexpr uint32_t kBlock = 1024, kLive = 1;  // a live generation is odd
+  static constexpr uint32_t kSmallBlocks = 32;         // from here on as many come at a time: 2 MiB of nodes, which the system may map as one page
 
   Node *at(uint32_t id) const { return blocks_[id / kBlock].nodes + id % kBlock; }
   Rest *rest(uint32_t id) const { return blocks_[id / kBlock].rests + id % kBlock; }
@@ -132,7 +132,7 @@ class Index {
 
   std::pmr::memory_resource *resource_;
   NodeSink *sink_;
-  static constexpr uint32_t kBlocksMax = 1u << 16;  // 268 M nodes
+  static constexpr uint32_t kBlocksMax = 1u << 17;  // 134 M nodes
   Block *blocks_;                                   // reserved at once, so that readers never see it move
   uint32_t block_count_ = 0, node_count_ = 1;       // node 0 is "none"
   uint32_t free_head_ = 0;                          // free nodes are chained by their payload
