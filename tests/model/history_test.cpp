@@ -22,9 +22,9 @@ namespace {
 constexpr uint32_t kLayers = 2, kHeads = 2, kDim = 32, kTokens = 16, kChunks = 4, kPrefixes = 8, kThreads = 4;
 constexpr uint32_t kPrefixTokens = kTokens * kChunks;
 #if defined(__SANITIZE_THREAD__)
-constexpr int kRounds = 150;
+constexpr int kRounds = 600;
 #else
-constexpr int kRounds = 1500;
+constexpr int kRounds = 4000;
 #endif
 
 uint32_t element(uint32_t writer, uint32_t side, uint32_t layer, uint32_t token, uint32_t head, uint32_t dim) {
@@ -292,7 +292,7 @@ TEST(History, SharedPrefixesUnderEvictionAreRegistersThatAreWrittenOnceUntilThey
 TEST(History, OfTwoWritersOnOnePrefixOneWinsEachChunkWholeAndBothReadIt) {
   constexpr uint64_t room_bytes = 1 << 20;
   uint32_t won[2] = {}, split = 0;
-  for (int round = 0; round < kRounds / 10; round++) {
+  for (int round = 0; round < kRounds / 20; round++) {
     World world(room_bytes);
     std::barrier start(2);
     Record records[2];

@@ -8,10 +8,12 @@
 namespace kvc::model {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kSeeds = 12;
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kSeeds = 20;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kSeeds = 80;
 #else
-constexpr uint64_t kSeeds = 60;
+constexpr uint64_t kSeeds = 160;
 #endif
 
 uint64_t number_from(const char *name, uint64_t otherwise) {
