@@ -37,6 +37,8 @@ struct Move {
   uint32_t token_begin, token_count, head_begin, head_count;
   /// Large moves: stores that bypass the cache, and prefetch.  The functions end with the fence that makes them visible.
   bool stream;
+  /// Another streamed move follows before anybody looks: that one brings the fence.
+  bool more = false;
 };
 
 /// From how many bytes a call of the store sets `stream`, counted over everything that it moves, not one page.  Measured on a server core

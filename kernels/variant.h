@@ -87,7 +87,7 @@ static void move_any(const RowsSide &rows, const PageSide &page, const Move &mov
   } else {
     move_converted<out>(rows, page, move);
   }
-  if (move.stream) stream_fence();
+  if (move.stream && !move.more) stream_fence();
 }
 
 static void rows_out(const RowsSide &to, const PageSide &from, const Move &move) { move_any<true>(to, from, move); }

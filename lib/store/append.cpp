@@ -229,7 +229,7 @@ void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t t
     const kernels::PageSide page = i == 0 ? layout.k_side(open->data, layer) : layout.v_side(open->data, layer);
     if (whole) *sum[i] = kernel.rows_in_sum(page, rows, run.head_count, stream);
     else
-      kernel.rows_in(page, rows, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream});
+      kernel.rows_in(page, rows, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream, i == 0 && run.v.present});
   }
   // Whoever brings the last row leaves the sums right, whatever they were before; until then nobody asks, and a row does not pay for their line.
   if (whole) sums.valid = 1;
