@@ -62,7 +62,7 @@ struct Seq {
 
 struct Value {
   std::string bytes;
-  bool alive = true;
+  bool alive = true, deleted = false;
 };
 
 struct Hold {

@@ -165,9 +165,9 @@ void Model::object_delete() {
   const kvc_status status = kvc_object_delete(nullptr, scope.handle, &object, 1, nullptr, &error_);
   MODEL_CHECK(status == (there == scope.objects.end() ? KVC_ERR_NOT_FOUND : KVC_OK), said());
   if (there == scope.objects.end()) return;
-  // A lease on it goes on; only a deleted value cannot be leased again.
-  for (Hold &hold : leases_) std::erase(hold.values, there->second);
+  // A lease on it goes on; when that has lapsed it cannot be renewed.
   there->second->alive = false;
+  there->second->deleted = true;
   scope.objects.erase(there);
 }
 

@@ -98,7 +98,7 @@ void Model::sync() {
   }
   for (const Chunk *chunk : pinned()) MODEL_CHECK(chunk->alive || chunk->key.empty(), "a chunk that is held was evicted");
   for (const Hold &hold : leases_)
-    for (const auto &value : hold.values) MODEL_CHECK(hold.deadline_ms <= now_ms_ || value->alive, "an object that is held was evicted");
+    for (const auto &value : hold.values) MODEL_CHECK(hold.deadline_ms <= now_ms_ || value->alive || value->deleted, "an object that is held was evicted");
   for (const auto &[chunk, scope] : [&] {
          std::vector<std::pair<const Chunk *, const ScopeState *>> all;
          for (const ScopeState &s : scopes_)
