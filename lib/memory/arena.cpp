@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "memory/map.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -17,25 +18,8 @@
 namespace kvc::memory {
 namespace {
 
-constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 // What 32-bit numbers of 4 KiB units can name.
 constexpr uint64_t kArenaBytesMax = (uint64_t{1} << 44) - kHugePageBytes;
-
-/// Maps `bytes` at a 2 MiB border: maps one huge page more and gives both ends back.
-uint8_t *map_aligned(uint64_t bytes) {
-  if (KVC_FAULT("memory.arena.map")) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  const uint64_t mapped_bytes = bytes + kHugePageBytes;
-  void *mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto *begin = static_cast<uint8_t *>(mapped);
-  const uint64_t head_bytes = -reinterpret_cast<uintptr_t>(begin) & (kHugePageBytes - 1);
-  if (head_bytes > 0) munmap(begin, head_bytes);
-  munmap(begin + head_bytes + bytes, kHugePageBytes - head_bytes);
-  return begin + head_bytes;
-}
 
 /// 0 or an errno.  The kernel call reports what it cannot give; kernels before 5.14 do not have it.
 int populate(uint8_t *data, uint64_t bytes) {
@@ -61,7 +45,8 @@ kvc_status Arena::open(const ArenaOptions &options, base::Error &error) {
     return base::fail(error, KVC_ERR_ARGUMENT, "arena of %" PRIu64 " bytes: from 1 to %" PRIu64 " are allowed", options.bytes, kArenaBytesMax);
   }
   const uint64_t bytes = (options.bytes + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
-  uint8_t *data = map_aligned(bytes);
+  errno = ENOMEM;  // the fault point's
+  uint8_t *data = KVC_FAULT("memory.arena.map") ? nullptr : map_aligned(bytes, kHugePageBytes, MAP_NORESERVE);
   if (!data) return base::fail_system(error, KVC_ERR_NO_MEMORY, errno, "cannot map an arena of %" PRIu64 " bytes", bytes);
   // Huge pages and smaller core dumps are wishes; that a child process does not share or copy the arena is promised.
   madvise(data, bytes, MADV_HUGEPAGE);

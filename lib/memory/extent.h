@@ -1,71 +1,41 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory_resource>
-#include <set>
-#include <utility>
+
+#include "memory/free_tree.h"
 
 namespace kvc::memory {
 
-/// Fixed-size nodes for the two trees below, made ahead of need, so that giving an extent back can never fail for lack of memory.
-class NodePool final : public std::pmr::memory_resource {
- public:
-  explicit NodePool(std::pmr::memory_resource &upstream) : upstream_(upstream) {}
-  ~NodePool() override;
-  /// At least `node_count` nodes exist, in use or not; throws std::bad_alloc.
-  void reserve(uint64_t node_count);
-
- private:
-  static constexpr size_t kNodeBytes = 40;  // of libstdc++'s red-black trees with eight bytes of payload
-  static constexpr size_t kChunkNodes = 128;
-  struct Node {
-    Node *next;
-    unsigned char rest[kNodeBytes - sizeof(Node *)];
-  };
-  struct Chunk {
-    Chunk *next;
-    Node nodes[kChunkNodes];
-  };
-
-  void *do_allocate(size_t bytes, size_t alignment) override;
-  void do_deallocate(void *p, size_t bytes, size_t alignment) override;
-  bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override { return this == &other; }
-
-  std::pmr::memory_resource &upstream_;
-  Chunk *chunks_ = nullptr;
-  Node *free_ = nullptr;
-  uint64_t node_count_ = 0;
-};
-
-/// Contiguous runs of units (the caller says how large one is) out of [0, unit_count): best fit, the lowest address among equals, coalesced
-/// when given back.  All O(log n) in the number of free pieces.  Not thread-safe.
+/// Runs of units of kUnitBytes out of [0, unit_count) at `data`: best fit, the lowest address among equals, coalesced when given back.  All
+/// O(log n) in the number of free pieces, whose trees lie in the pieces: taking and giving back never allocates and so never fails for it.
+/// Memory not taken yet is not touched; later the first bytes of a free piece are, and they are zero when it is taken.
+/// Not thread-safe.
 class Extents {
  public:
-  Extents(uint32_t unit_count, std::pmr::memory_resource &resource);
+  Extents(uint8_t *data, uint32_t unit_count);
 
-  /// Makes one more take() and the give() of everything taken sure to find their nodes.  Throws std::bad_alloc, nothing changed.
-  void reserve();
   enum class End { kLow, kHigh };
-  /// False: no free piece is that long.  After reserve() only.  `end`: which end of the chosen piece is cut off.
+  /// False: no free piece is that long.  `end`: which end of the chosen piece is cut off.
   [[nodiscard]] bool take(uint32_t *begin, uint32_t units, End end) noexcept;
   /// What was taken, whole.  Anything that overlaps free units is a bug: KVC_CHECK.
   void give(uint32_t begin, uint32_t units) noexcept;
 
   uint64_t free_units() const { return free_units_; }
-  uint32_t largest_units() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
-  size_t piece_count() const { return by_begin_.size(); }
+  uint32_t largest_units() const;
+  size_t piece_count() const { return piece_count_; }
 
  private:
-  using ByBegin = std::pmr::map<uint32_t, uint32_t>;              // begin -> units
-  using BySize = std::pmr::set<std::pair<uint32_t, uint32_t>>;    // units, begin
-  void resize(ByBegin::iterator piece, uint32_t begin, uint32_t units);
+  uint32_t units_of(uint32_t piece) const { return FreeNodes::load(nodes_.units(piece)); }
+  void add(uint32_t piece, uint32_t units) noexcept;
+  void remove(uint32_t piece) noexcept;
+  void resize(uint32_t piece, uint32_t units) noexcept;
 
-  NodePool pool_;
-  ByBegin by_begin_;
-  BySize by_size_;
+  FreeNodes nodes_;
+  FreeTree by_begin_;
+  FreeTree by_size_;
   const uint32_t unit_count_;
   uint64_t free_units_;
-  uint64_t live_count_ = 0;
+  size_t piece_count_ = 0;
 };
 
 }  // namespace kvc::memory

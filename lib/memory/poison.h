@@ -5,6 +5,9 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+/// On a function that may read and write poisoned bytes: the keeper of free memory.
+#define KVC_TOUCHES_POISON __attribute__((no_sanitize_address))
+
 namespace kvc::memory {
 
 /// Under AddressSanitizer, makes every access to the bytes a reported error until unpoison().  Otherwise nothing.

@@ -1,9 +1,13 @@
 #include "memory/resource.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <new>
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "memory/map.h"
 
 // mimalloc's, under the names that lib/mimalloc.cmake gives them.
 extern "C" void *kvc_mi_malloc_aligned(std::size_t bytes, std::size_t alignment);
@@ -21,8 +25,23 @@ void *system_allocate(std::size_t bytes, std::size_t alignment) {
 }
 void system_free(void *p, std::size_t bytes, std::size_t alignment) { ::operator delete(p, bytes, std::align_val_t(alignment)); }
 #else
-void *system_allocate(std::size_t bytes, std::size_t alignment) { return kvc_mi_malloc_aligned(bytes, alignment); }
-void system_free(void *p, std::size_t bytes, std::size_t alignment) { kvc_mi_free_size_aligned(p, bytes, alignment); }
+/// Tables of that size are walked at random, where a miss of the address translation comes with each step: they get huge pages.
+bool is_mapped(std::size_t bytes) { return bytes >= kHugePageBytes; }
+
+void *system_allocate(std::size_t bytes, std::size_t alignment) {
+  if (!is_mapped(bytes)) return kvc_mi_malloc_aligned(bytes, alignment);
+  void *p = map_aligned(bytes, std::max<uint64_t>(alignment, kHugePageBytes), 0);
+  if (p) madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+void system_free(void *p, std::size_t bytes, std::size_t alignment) {
+  if (is_mapped(bytes)) {
+    munmap(p, bytes);
+  } else {
+    kvc_mi_free_size_aligned(p, bytes, alignment);
+  }
+}
 #endif
 
 }  // namespace

@@ -25,12 +25,12 @@ uint64_t slot_bytes(const Place &place) {
   return place.size_class == kLargeClass ? place.detail * kUnitBytes : class_bytes(place.size_class);
 }
 
-/// The bookkeeping of an arena of known size.
+/// The bookkeeping of an arena.
 struct Books {
-  Books(uint64_t arena_bytes, Resource &resource)
-      : slots(std::min<uint64_t>(arena_bytes / 64 + 1, UINT32_MAX - 1), 1, resource),
-        extents(static_cast<uint32_t>(arena_bytes / kUnitBytes), resource),
-        small(extents, arena_bytes, resource) {}
+  Books(const Arena &arena, Resource &resource)
+      : slots(std::min<uint64_t>(arena.bytes() / 64 + 1, UINT32_MAX - 1), 1, resource),
+        extents(arena.data(), static_cast<uint32_t>(arena.bytes() / kUnitBytes)),
+        small(extents, arena.bytes(), resource) {}
 
   SlotTable slots;
   Extents extents;
@@ -43,7 +43,6 @@ struct Books {
   /// All that may throw, so that nothing after it does.  False: no slot is left.
   bool reserve() {
     if (!slots.reserve()) return false;
-    extents.reserve();
     small.reserve();
     return true;
   }
@@ -89,7 +88,7 @@ kvc_status Slab::open(const ArenaOptions &options, bool zero_on_release, Resourc
     std::pmr::polymorphic_allocator<> allocator(&resource);
     std::unique_ptr<Impl, Deleter> impl(allocator.new_object<Impl>(zero_on_release, resource));
     KVC_TRY(impl->arena.open(options, error));
-    impl->books.emplace(impl->arena.bytes(), resource);
+    impl->books.emplace(impl->arena, resource);
     if (impl->arena.bytes() <= kPoisonAtOpenBytesMax) poison(impl->arena.data(), impl->arena.bytes());
     impl_ = std::move(impl);
     return KVC_OK;

@@ -15,8 +15,8 @@ namespace kvc::memory {
 /// The waste of rounding is below 1/8 (or 64 B) in small slots and below 4 KiB in large ones; the unused tail of a slab is at most 1/16 of it.
 /// Only when no extent is left for a slab, a small slot may be one of a larger class, or its slab a smaller one, rather than FULL.
 /// The number of slots has a hard limit fixed at open: bytes / 64 + 1, so that it is never met before the arena is full, below 2^32 - 1.
-/// Bookkeeping comes from the resource: 16 bytes a slot, and for each slab or large slot up to 80 bytes of extent nodes (a slab: 160 more);
-/// it follows the largest number of slots there ever was.
+/// Bookkeeping comes from the resource: 16 bytes a slot and 160 a slab; it follows the largest number of slots there ever was.  What is known
+/// of a free extent lies in its own first bytes; memory that was never part of a slot is not touched.
 /// Under AddressSanitizer the memory of no slot is poisoned (in arenas above 1 GiB: once it has been a slot), so a stale read is reported.
 /// Threads: any; take and give hold one lock, data() and bytes() are lock-free.
 class Slab {

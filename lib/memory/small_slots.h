@@ -15,7 +15,7 @@ class SmallSlots {
  public:
   SmallSlots(Extents &extents, uint64_t arena_bytes, std::pmr::memory_resource &resource);
 
-  /// Makes the next take() sure not to need memory.  Throws std::bad_alloc, nothing changed.  The extents are reserved by the caller.
+  /// Makes the next take() sure not to need memory.  Throws std::bad_alloc, nothing changed.
   void reserve();
   /// Takes a slot of the class, out of a new slab if need be; when no extent is left for one, of the next larger class that has a slot, and
   /// says so in `*size_class`.  False: neither.

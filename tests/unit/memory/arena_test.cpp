@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/fault.h"
+#include "mapping.h"
 
 namespace kvc::memory {
 namespace {
@@ -25,20 +25,6 @@ uint64_t resident_pages(const Arena &arena) {
   uint64_t count = 0;
   for (const unsigned char page : pages) count += page & 1;
   return count;
-}
-
-/// "VmFlags" of the mapping that starts at or below `address` and ends above it.
-std::string mapping_flags(const void *address) {
-  std::ifstream maps("/proc/self/smaps");
-  bool ours = false;
-  for (std::string line; std::getline(maps, line);) {
-    unsigned long begin = 0, end = 0;
-    if (sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
-      ours = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
-    }
-    if (ours && line.rfind("VmFlags:", 0) == 0) return line;
-  }
-  return "";
 }
 
 TEST(Arena, IsRoundedUpAndAlignedToHugePagesAndReadsAsZero) {
@@ -77,7 +63,7 @@ TEST(Arena, IsLeftOutOfChildrenAndCoreDumps) {
   base::Error error;
   Arena arena;
   ASSERT_EQ(arena.open({.bytes = kHuge}, error), KVC_OK);
-  const std::string flags = mapping_flags(arena.data()) + " ";
+  const std::string flags = mapping_flags(arena.data());
   EXPECT_NE(flags.find(" dc "), std::string::npos) << flags;
   EXPECT_NE(flags.find(" dd "), std::string::npos) << flags;
   const char secret[] = "not for children";

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
 #include <memory_resource>
 #include <new>
 #include <random>
@@ -9,6 +13,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "mapping.h"
 
 namespace kvc::memory {
 namespace {
@@ -57,6 +62,40 @@ TEST(Resource, WhatTheSystemRefusesIsNotCounted) {
   EXPECT_THROW((void)resource.allocate(size_t{1} << 62, 8), std::bad_alloc);
   EXPECT_EQ(resource.used_bytes(), 0u);
 }
+
+TEST(Resource, LargeBlocksAreCountedLimitedAndWritableToTheLastByte) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  Resource resource(5 * kHuge);
+  for (const size_t bytes : {kHuge - 1, kHuge, kHuge + 1, 4 * kHuge}) {
+    for (const size_t alignment : {size_t{1}, size_t{64}, 2 * kHuge}) {
+      void *p = resource.allocate(bytes, alignment);
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u);
+      EXPECT_EQ(resource.used_bytes(), bytes);
+      memset(p, 0xA5, bytes);
+      EXPECT_THROW((void)resource.allocate(5 * kHuge - bytes + 1, alignment), std::bad_alloc);
+      resource.deallocate(p, bytes, alignment);
+      EXPECT_EQ(resource.used_bytes(), 0u);
+    }
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there all blocks are the sanitizer's
+TEST(Resource, BlocksFrom2MebibytesOnLieInHugePagesAndGoBackToTheSystem) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  Resource resource;
+  for (const size_t bytes : {kHuge, kHuge + 1, 3 * kHuge}) {
+    void *p = resource.allocate(bytes, 8);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % kHuge, 0u);
+    const std::string flags = mapping_flags(p);
+    EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
+    auto *last_page = static_cast<uint8_t *>(p) + (bytes - 1) / 4096 * 4096;
+    resource.deallocate(p, bytes, 8);
+    unsigned char page = 0;
+    EXPECT_TRUE(mincore(p, 4096, &page) == -1 && errno == ENOMEM);
+    EXPECT_TRUE(mincore(last_page, 4096, &page) == -1 && errno == ENOMEM);
+  }
+}
+#endif
 
 TEST(Resource, ServesStandardContainers) {
   Resource resource;
