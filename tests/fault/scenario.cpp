@@ -1,7 +1,8 @@
 #include "scenario.h"
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/handle.h"
 #include "store/store.h"
@@ -9,13 +10,14 @@
 namespace kvc::fault {
 namespace {
 
-constexpr uint64_t kChunk = 16;
+constexpr uint64_t kChunk = 16, kAmpleBytes = 8 << 20, kTightBytes = 2 << 20;
+constexpr size_t kFillerBytes = 14000;  // about the slot of a chunk
 
 void put_number(std::string &to, uint64_t number) { to.append(reinterpret_cast<const char *>(&number), sizeof number); }
 
 }  // namespace
 
-Scenario::Scenario() : geometry_(model::geometries()[0]) {
+Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(model::geometries()[0]) {
   KVC_INIT(&error_);
   for (int32_t i = 0; i < 200; i++) prompt_.push_back(i * 3), other_.push_back(i < 20 ? i * 3 : i * 5 + 1);
   add_opening();
@@ -26,7 +28,9 @@ Scenario::Scenario() : geometry_(model::geometries()[0]) {
   add_ending();
 }
 
-Scenario::~Scenario() { (void)kvc_close(store_, nullptr); }
+Scenario::~Scenario() { (void)close(); }
+
+kvc_status Scenario::close() { return kvc_close(std::exchange(store_, nullptr), &error_); }
 
 uint64_t Scenario::metadata_bytes() const {
   void *store;
@@ -53,8 +57,9 @@ void Scenario::add_opening() {
   add("open", [this] {
     kvc_store_options o;
     KVC_INIT(&o);
-    o.memory_bytes = 8 << 20;
+    o.memory_bytes = o.open_bytes_max = conditions_.tight ? kTightBytes : kAmpleBytes;
     o.lease_ms = KVC_FOREVER;
+    o.flags = conditions_.verify_reads ? KVC_OPEN_VERIFY_READS : 0;
     return kvc_open(&store_, "mem:", &o, &error_);
   });
   add("scope_create", [this] {
@@ -70,6 +75,32 @@ void Scenario::add_opening() {
     o.model = "objects";
     return kvc_scope_create(&objects_, store_, &o, &error_);
   });
+  if (!conditions_.tight) return;
+  add("fill", [this] { return fill(); });
+  steps_.back().prepares = true;
+}
+
+kvc_status Scenario::put_value(kvc_scope *scope, const std::string &key, size_t bytes) {
+  std::vector<uint8_t> value(bytes, 7);
+  kvc_bytes part{value.data(), value.size()};
+  kvc_object object{};
+  object.key = key.data(), object.key_size = key.size(), object.parts = &part, object.part_count = 1;
+  return kvc_object_put(nullptr, scope, &object, 1, nullptr, nullptr, &error_);
+}
+
+/// Values of somebody else, until the first of them has to go.
+kvc_status Scenario::fill() {
+  kvc_scope_options o;
+  KVC_INIT(&o);
+  o.model = "others";
+  kvc_status status = kvc_scope_create(&others_, store_, &o, &error_);
+  kvc_metrics metrics;
+  KVC_INIT(&metrics);
+  for (int i = 0; status == KVC_OK && metrics.evicted_chunks == 0; i++) {
+    status = put_value(others_, std::to_string(i), kFillerBytes);
+    if (status == KVC_OK) status = kvc_metrics_read(&metrics, store_, &error_);
+  }
+  return status;
 }
 
 void Scenario::add_sequences() {
@@ -237,10 +268,19 @@ void Scenario::add_ending() {
   add("seq_release", [=, this] { return end(first_); });
   add("seq_release of a fork", [=, this] { return end(cut_); });
   add("seq_release of the private one", [=, this] { return end(private_); });
-  add("lease_release of what was cut off", [this] { return kvc_lease_release(cut_lease_, &error_); });
-  add("lease_release", [this] { return kvc_lease_release(lease_, &error_); });
-  add("lease_release of an object", [this] { return kvc_lease_release(object_lease_, &error_); });
-  add("scope_release", [this] { return kvc_scope_release(objects_, &error_); });
+  const auto end_lease = [this](kvc_lease *&lease) {
+    const kvc_status status = kvc_lease_release(lease, &error_);
+    if (status == KVC_OK) lease = nullptr;
+    return status;
+  };
+  add("lease_release of what was cut off", [=, this] { return end_lease(cut_lease_); });
+  add("lease_release", [=, this] { return end_lease(lease_); });
+  add("lease_release of an object", [=, this] { return end_lease(object_lease_); });
+  add("scope_release", [this] {
+    const kvc_status status = kvc_scope_release(objects_, &error_);
+    if (status == KVC_OK) objects_ = nullptr;
+    return status;
+  });
 }
 
 void Scenario::snapshot_rows(std::string &to, kvc_seq *seq) {
@@ -270,7 +310,8 @@ std::string Scenario::snapshot() {
   kvc_store_info info;
   KVC_INIT(&info);
   put_number(all, static_cast<uint64_t>(kvc_store_get_info(&info, store_, &error_)));
-  for (const uint64_t number : {info.memory_used, info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count, info.object_count}) put_number(all, number);
+  for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count}) put_number(all, number);
+  if (!conditions_.tight) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
   for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) snapshot_rows(all, seq);
   if (!objects_) return all;
   kvc_object_entry entries[8];
@@ -286,6 +327,63 @@ std::string Scenario::snapshot() {
     all += value;
   }
   return all;
+}
+
+std::vector<Scenario::Page> Scenario::pages() {
+  std::vector<Page> pages;
+  for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) {
+    kvc_seq_info info;
+    KVC_INIT(&info);
+    if (!seq || kvc_seq_get_info(&info, seq, &error_) != KVC_OK) continue;
+    for (uint32_t l = 0; l < geometry_.layers.size(); l++)
+      for (uint64_t begin = 0; begin < info.tokens; begin += kChunk) {
+        std::string rows(2 * 16384, 0);
+        kvc_rows r;
+        KVC_INIT(&r);
+        r.layer_begin = l, r.layer_count = 1, r.token_begin = begin, r.token_count = std::min(kChunk, info.tokens - begin);
+        r.k.data = rows.data(), r.k.bytes = rows.size() / 2;
+        r.v.data = rows.data() + rows.size() / 2, r.v.bytes = rows.size() / 2;
+        const kvc_status status = kvc_gather(nullptr, seq, &r, 1, nullptr, &error_);
+        pages.push_back({begin / kChunk, status == KVC_OK ? std::optional(rows) : std::nullopt});
+      }
+  }
+  return pages;
+}
+
+std::string Scenario::lengths() {
+  std::string all;
+  for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) {
+    kvc_seq_info info;
+    KVC_INIT(&info);
+    if (!seq || kvc_seq_get_info(&info, seq, &error_) != KVC_OK) continue;
+    put_number(all, info.tokens), put_number(all, info.tokens_given), put_number(all, info.tokens_sealed);
+  }
+  return all;
+}
+
+std::string Scenario::drain() {
+  const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
+  for (kvc_seq **seq : {&first_, &matched_, &whole_, &cut_, &private_})
+    if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
+  for (kvc_lease **lease : {&lease_, &cut_lease_, &object_lease_})
+    if (kvc_lease_release(std::exchange(*lease, nullptr), &error_) != KVC_OK) return failed("lease_release");
+  for (kvc_scope **scope : {&objects_, &others_})
+    if (kvc_scope_release(std::exchange(*scope, nullptr), &error_) != KVC_OK) return failed("scope_release");
+  // Only room that nothing else is in takes a value as large as the store.
+  if (put_value(scope_, "all", (conditions_.tight ? kTightBytes : kAmpleBytes) - 4096) != KVC_OK) return failed("something cannot be evicted");
+  kvc_object all{};
+  all.key = "all", all.key_size = 3;
+  if (kvc_object_delete(nullptr, scope_, &all, 1, nullptr, &error_) != KVC_OK) return failed("object_delete");
+  if (kvc_scope_release(std::exchange(scope_, nullptr), &error_) != KVC_OK) return failed("scope_release");
+  kvc_store_info info;
+  KVC_INIT(&info);
+  if (kvc_store_get_info(&info, store_, &error_) != KVC_OK) return failed("store_get_info");
+  for (const uint64_t left : {info.memory_used, info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count, info.object_count})
+    if (left)
+      return "left: " + std::to_string(info.memory_used) + " bytes, " + std::to_string(info.memory_pinned) + " pinned, " + std::to_string(info.seq_count) +
+             " sequences, " + std::to_string(info.lease_count) + " leases, " + std::to_string(info.chunk_count) + " chunks, " +
+             std::to_string(info.object_count) + " objects";
+  return "";
 }
 
 }  // namespace kvc::fault

@@ -1,26 +1,44 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kvc/kvc.h"
 #include "stamped.h"
 
-/// A host's life in steps, one call each, over every call that is built.  What is held never becomes evictable before the end, so that all that is
-/// stored can be compared at any time.
+/// A host's life in steps, one call each, over every call that is built.  What the host uses never becomes evictable before the end, so that it
+/// can be compared at any time.
 namespace kvc::fault {
+
+struct Conditions {
+  bool tight = false;  // the store is full of values that nobody holds: every slot taken costs an eviction
+  bool verify_reads = false;
+};
 
 class Scenario {
  public:
   struct Step {
     std::string name;
     std::function<kvc_status()> call;
+    bool prepares = false;  // sets the conditions up: nothing is to fail in it
   };
-  Scenario();
+  /// What a read of a chunk's part in one layer gives; nothing: it is gone.
+  struct Page {
+    uint64_t chunk;
+    std::optional<std::string> rows;
+  };
+  explicit Scenario(Conditions conditions = {});
   ~Scenario();
   const std::vector<Step> &steps() const { return steps_; }
-  /// Everything that the store holds and says: rows of every sequence, values of every object, counts.
+  /// Everything that the host has stored and what the store says of it: rows of every sequence, values of every object, counts.
   std::string snapshot();
+  /// Every page of every sequence, and the sequences' lengths.
+  std::vector<Page> pages();
+  std::string lengths();
+  /// Releases everything, evicts and deletes what is left; empty: nothing remained.
+  std::string drain();
+  kvc_status close();
   const char *message() const { return error_.message; }
   bool is_open() const { return store_ != nullptr; }
   kvc_status verify();
@@ -37,14 +55,17 @@ class Scenario {
   void add_ending();
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &ids, uint64_t begin, uint64_t end, uint32_t layer, uint32_t layer_count, uint64_t writer);
   kvc_status put(const char *key, size_t bytes, uint32_t flags);
+  kvc_status fill();
+  kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list);
   void snapshot_rows(std::string &to, kvc_seq *seq);
 
+  const Conditions conditions_;
   const model::Geometry &geometry_;
   std::vector<Step> steps_;
   kvc_error error_;
   kvc_store *store_ = nullptr;
-  kvc_scope *scope_ = nullptr, *objects_ = nullptr;
+  kvc_scope *scope_ = nullptr, *objects_ = nullptr, *others_ = nullptr;
   kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *private_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
   std::vector<int32_t> prompt_, other_;
