@@ -119,7 +119,7 @@ uint64_t metadata_bytes(const kvc_store *store) {
   void *object;
   base::Error error;
   if (base::store_of(&object, base::token_unpack(reinterpret_cast<uint64_t>(store)), base::HandleKind::store, error) != KVC_OK) throw std::runtime_error(error.message);
-  return static_cast<store::Store *>(object)->index_bytes();
+  return static_cast<store::Store *>(object)->metadata().used_bytes();
 }
 
 RowsFixture &HostBench::rows() {

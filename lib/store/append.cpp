@@ -276,16 +276,17 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   if (ids.empty() && rows.empty()) return fail(error, KVC_ERR_ARGUMENT, "token_count 0 and row_count 0: nothing to append");
   if (seq.held < seq.sealed)
     return fail(error, KVC_ERR_GONE, "%llu of %llu tokens are left after a lapse: truncate to that, then append", static_cast<unsigned long long>(seq.held * seq.chunk_tokens()), static_cast<unsigned long long>(seq.length));
+  Run only;  // of a call with one run, which a decode step is
   if (rows.size() == 1) {
-    Run run;
-    KVC_TRY(resolve_run(run, rows[0], seq.scope->shape, Direction::append, seq.filled, &resource_, error));
-    if (append_in_place(seq, ids, run)) return KVC_OK;
+    KVC_TRY(resolve_run(only, rows[0], seq.scope->shape, Direction::append, seq.filled, &resource_, error));
+    if (append_in_place(seq, ids, only)) return KVC_OK;
   }
   std::array<std::byte, 2048> stack;
   std::pmr::monotonic_buffer_resource scratch(stack.data(), stack.size(), &resource_);
   AppendPlan plan(&scratch);
-  plan.runs.resize(rows.size());
-  for (size_t i = 0; i < rows.size(); i++) KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.scope->shape, Direction::append, seq.filled, &scratch, error));
+  plan.runs.assign(rows.size(), only);
+  for (size_t i = 0; i < rows.size() && rows.size() > 1; i++)
+    KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.scope->shape, Direction::append, seq.filled, &scratch, error));
   if (ids.size() > kTokensMax - seq.given()) return fail(error, KVC_ERR_RANGE, "token_count %zu: a sequence has at most %llu tokens", ids.size(), static_cast<unsigned long long>(kTokensMax));
   KVC_TRY(plan_append(plan, seq, seq.given() + ids.size(), error));
 

@@ -109,7 +109,7 @@ seq::Name Store::object_index_name(const Scope &scope, std::string_view key) {
 
 Ref Store::find_object(const Scope &scope, std::string_view key) { return index_->find(object_index_name(scope, key)); }
 
-kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Scope &, Error &error) {
+kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error &error) {
   KVC_TRY(check_object(object, true, &out.bytes, error));
   KVC_TRY(take_slot(&out.slot, object_slot_bytes(out.bytes), error));
   uint8_t *slot = slab_.data(out.slot);
@@ -122,17 +122,18 @@ kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Scope 
 
 /// Under the lock; KVC_ERR_BUSY when the key is there already, and the slot is still the caller's.
 kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Scope &scope, Error &error) {
-  if (find_object(scope, key_of(object))) return KVC_ERR_BUSY;
   seq::Node node{};
   node.name = object_index_name(scope, key_of(object));
+  if (index_->find(node.name)) return KVC_ERR_BUSY;
   node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
   node.flags = seq::node_object;
   node.value_bytes = static_cast<uint32_t>(std::min<uint64_t>(prepared.bytes, UINT32_MAX));
   node.tick = next_tick();
+  decltype(scope.objects)::iterator listed;
   try {
     index_->reserve(1);
     try {
-      scope.objects.emplace(key_of(object), Ref{});
+      listed = scope.objects.emplace(key_of(object), Ref{}).first;
     } catch (...) {
       index_->unreserve(1);
       throw;
@@ -141,7 +142,7 @@ kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Sc
     return fail(error, KVC_ERR_NO_MEMORY, "put: the system refused memory for the index");
   }
   const Ref ref = index_->insert(node, {}, owner_of(prepared.slot, scope));
-  scope.objects.find(key_of(object))->second = ref;
+  listed->second = ref;
   scope.settle(clock_.now_ns());
   scope.bytes_host += slab_.bytes(prepared.slot);
   scope.object_count++;
@@ -180,7 +181,7 @@ kvc_status Store::put_object(kvc_object &object, Scope &scope, Error &error) {
       if (prepared.slot.generation) slab_.give(prepared.slot);
       return status;
     }
-    if (!prepared.slot.generation) KVC_TRY(prepare_object(prepared, object, scope, error));
+    if (!prepared.slot.generation) KVC_TRY(prepare_object(prepared, object, error));
     std::lock_guard lock(mutex_);
     const kvc_status status = insert_object(prepared, object, scope, error);
     if (status == KVC_ERR_BUSY) continue;  // somebody was first: compare with theirs
@@ -197,7 +198,7 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
   kvc_status status = KVC_OK;
   size_t bad = 0;
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
-    if ((status = prepare_object(prepared[i], objects[i], scope, error)) != KVC_OK) bad = i;
+    if ((status = prepare_object(prepared[i], objects[i], error)) != KVC_OK) bad = i;
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
     status = insert_object(prepared[i], objects[i], scope, error);

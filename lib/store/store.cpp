@@ -17,7 +17,7 @@ using base::fail;
 
 namespace {
 
-constexpr uint64_t kSeqMax = 4096, kLeaseMs = 10000, kTimeoutUs = 30000000;
+constexpr uint64_t kSeqMax = 4096, kLeaseMs = 10000;
 constexpr uint32_t kOpenFlagsKnown = 511, kOpenFlagsBuilt = KVC_OPEN_ZERO | KVC_OPEN_POPULATE | KVC_OPEN_VERIFY_READS;
 
 /// What this build cannot do is refused by name, never ignored.
@@ -60,7 +60,6 @@ kvc_status Store::init(const kvc_store_options &o, const Seams &seams, Error &er
   lease_ns_ = (o.lease_ms ? o.lease_ms : kLeaseMs);
   lease_ns_ = lease_ns_ == KVC_FOREVER || lease_ns_ > UINT64_MAX / 1000000u ? KVC_FOREVER : lease_ns_ * 1000000u;
   open_bytes_max_ = o.open_bytes_max ? o.open_bytes_max : slab_.capacity_bytes() / 4;
-  timeout_us_ = o.timeout_us ? o.timeout_us : kTimeoutUs;
   verify_reads_ = (o.flags & KVC_OPEN_VERIFY_READS) != 0;
   if (seams.random_seed) std::memcpy(write_id_seed_, seams.random_seed, sizeof write_id_seed_);
   else if (getrandom(write_id_seed_, sizeof write_id_seed_, 0) != sizeof write_id_seed_) return base::fail_system(error, KVC_ERR_IO, errno, "getrandom");

@@ -96,7 +96,6 @@ class Store final : seq::NodeSink {
   }
   std::pmr::memory_resource *resource() { return &resource_; }
   const memory::Resource &metadata() const { return resource_; }
-  uint64_t index_bytes() const { return resource_.used_bytes(); }
 
  private:
   Store(const kvc_store_options &options, const Seams &seams, uint32_t slot, uint32_t generation);
@@ -159,7 +158,7 @@ class Store final : seq::NodeSink {
   struct Prepared;
   Ref find_object(const Scope &scope, std::string_view key);
   seq::Name object_index_name(const Scope &scope, std::string_view key);
-  kvc_status prepare_object(Prepared &out, const kvc_object &object, Scope &scope, Error &error);
+  kvc_status prepare_object(Prepared &out, const kvc_object &object, Error &error);
   kvc_status insert_object(Prepared &prepared, const kvc_object &object, Scope &scope, Error &error);
   kvc_status compare_object(Ref pinned, const kvc_object &object, Error &error);
   kvc_status put_object(kvc_object &object, Scope &scope, Error &error);
@@ -188,7 +187,7 @@ class Store final : seq::NodeSink {
   uint8_t write_id_seed_[32];
 
   std::atomic<uint64_t> tick_{0}, open_bytes_{0}, write_id_count_{0}, gather_bytes_per_ms_{0};
-  uint64_t lease_ns_ = 0, open_bytes_max_ = 0, timeout_us_ = 0;
+  uint64_t lease_ns_ = 0, open_bytes_max_ = 0;
   bool verify_reads_ = false;
   Metrics metrics_;
 };
