@@ -42,9 +42,12 @@
  *     static int serve(const kvc_scope *scope, const int32_t *prompt, size_t n, kvc_error *error) {
  *       kvc_seq *seq = NULL;
  *       kvc_match_info info;
+ *       kvc_seq_options options;
  *       kvc_rows rows;
  *       KVC_INIT(&info);
- *       if (kvc_match(&seq, &info, scope, prompt, n, NULL, NULL, error) != KVC_OK) return -1;
+ *       KVC_INIT(&options);
+ *       options.tokens_max = n - 1;  // the engine needs the logits of the last token: leave one to compute
+ *       if (kvc_match(&seq, &info, scope, prompt, n, &options, NULL, error) != KVC_OK) return -1;
  *       rows = rows_of(0, info.tokens);
  *       if (info.tokens > 0 && kvc_gather(NULL, seq, &rows, 1, NULL, error) != KVC_OK) return -1;
  *       // here the engine computes k and v of the tokens from info.tokens on
@@ -97,7 +100,7 @@
  *             Structs without `size` are frozen: they never change, their reserved members must be zero.  Pointers in a struct are
  *             borrowed or lent exactly like parameters.
  *   Flags     unknown bits are refused.  Constants are pinned, never reused.
- *   Failure   a call that fails has changed nothing stored.  Reads put right bytes or a miss, never wrong bytes: what fails a check
+ *   Failure   a call that fails has changed nothing stored (batches of objects: each item by itself, see kvc/object.h).  Reads put right bytes or a miss, never wrong bytes: what fails a check
  *             is dropped, counted, and reads as KVC_ERR_GONE.  Any call may give a status of the families argument and misuse, and those
  *             are not listed with each; what is not built yet gives KVC_ERR_UNSUPPORTED and touches nothing.
  *   Time      a call that takes a kvc_call may wait, up to its timeout; one that does not works on local state, on kvc: in at most one

@@ -5,8 +5,11 @@
         shape = kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=32, kv_heads=8, k_dim=128, v_dim=128)])
         scope = store.scope(model="llama-3-8b", shape=shape)
         seq, info = scope.match(tokens, tokens_max=len(tokens) - 1)       # info.tokens of them are stored
-        seq.gather([kvc.Rows.of(k=k, v=v, token_count=info.tokens)])      # into the engine's arrays, in place
-        seq.append(tokens[info.tokens:], [rows])                          # what the engine computed
+        have, n = info.tokens, len(tokens)
+        if have:
+            seq.gather([kvc.Rows.of(k=k, v=v, token_count=have)])         # into the engine's arrays [layer][token][head][dim], in place
+        # ... the engine computes the rest; its rows stand where their tokens do, so slot_begin is token_begin
+        seq.append(tokens[have:], [kvc.Rows.of(k=k, v=v, token_begin=have, slot_begin=have, token_count=n - have)])
 
 Calls, structs and rules are those of the C headers (kvc/kvc.h); arrays of any library are used in place, and none is imported here.
 """

@@ -8,7 +8,7 @@ from . import _native
 
 
 class Error(Exception):
-    """A call failed and changed nothing stored.
+    """A call failed and changed nothing stored (a batch of objects: item by item).
 
     status        the number, KVC_ERR_*; `name` is its constant
     message       one line: the value and the rule it broke

@@ -84,6 +84,9 @@ class Rows:
 
         The names are layer, block, token, head, group, dim, in the arrays' order; an axis that is missing has length 1.  With "block" the
         tokens of a block are the token axis, and `blocks` is the table.  "group" splits the elements of a head (vLLM's K cache).
+
+        The first token moved stands in slot slot_begin of the arrays, whatever token_begin is: for arrays that hold the whole sequence give
+        both the same value.
         """
         k_array, k_lengths = _describe("k", k, axes, dtype)
         v_array, v_lengths = _describe("v", v, v_axes or axes, dtype)
