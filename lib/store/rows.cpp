@@ -85,7 +85,7 @@ uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t s
   return touched.block_full_max < 0 ? last : std::max(last, slot(touched.block_full_max, rows.block_tokens - 1));
 }
 
-/// An element passes the end of the array: names the stride that reaches farthest.
+/// An element passes the end of the array: names the bytes given and needed, and the stride that reaches farthest should it be the wrong one.
 [[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups,
                                      uint128 end, uint64_t bytes, Error &error) {
   const kernels::RowsSide &r = side.rows;
@@ -98,9 +98,9 @@ uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t s
   const Axis &farthest = *std::max_element(std::begin(axes), std::end(axes), [](const Axis &a, const Axis &b) {
     return static_cast<uint128>(a.stride) * (a.count - 1) < static_cast<uint128>(b.stride) * (b.count - 1);
   });
-  return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: the last element ends at byte %llu%s of an array of %llu", name, farthest.name,
-              static_cast<unsigned long long>(farthest.stride), static_cast<unsigned long long>(std::min<uint128>(end, UINT64_MAX)),
-              end > UINT64_MAX ? " or more" : "", static_cast<unsigned long long>(bytes));
+  return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: the rows need %llu%s; %s.%s %llu reaches farthest", name,
+              static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(std::min<uint128>(end, UINT64_MAX)),
+              end > UINT64_MAX ? " or more" : "", name, farthest.name, static_cast<unsigned long long>(farthest.stride));
 }
 
 /// Fills in strides and checks that every element lies in [data, data + bytes).

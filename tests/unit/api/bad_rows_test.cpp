@@ -147,7 +147,7 @@ TEST_F(BadRows, sums_and_products_that_overflow) {
       {"layer_stride * layers",
        [](kvc_rows &r) { r.v.layer_stride = 1ull << 63; },
        KVC_ERR_ARGUMENT,
-       {"v.layer_stride 9223372036854775808", "or more"}},
+       {"v.bytes ", "or more", "v.layer_stride 9223372036854775808"}},
       {"head_stride", [](kvc_rows &r) { r.k.head_stride = 1ull << 62; }, KVC_ERR_ARGUMENT, {"k.", "_stride"}},
       {"dim_stride, and what is packed around it",
        [](kvc_rows &r) { r.k.dim_stride = UINT64_MAX / 3; },
@@ -271,7 +271,7 @@ TEST_F(BadRows, block_tables) {
 
 TEST_F(BadRows, block_ids_are_held_against_the_array) {
   table = {3, INT_MAX, 4, 0, 5, 2};
-  const Case far{"a block past the array", [](kvc_rows &) {}, KVC_ERR_ARGUMENT, {"k.block_stride 512", "of an array of 65536"}};
+  const Case far{"a block past the array", [](kvc_rows &) {}, KVC_ERR_ARGUMENT, {"k.bytes 65536: the rows need ", "k.block_stride 512"}};
   expect(far, with_table(0, 20), false);
   expect(far, with_table(20, 20), true);
 }
@@ -318,7 +318,7 @@ TEST_F(BadRows, two_runs_of_a_gather_write_to_two_places) {
   EXPECT_NE(state(), before);  // tokens_read
 }
 
-TEST_F(BadRows, one_byte_less_than_the_last_element_needs_is_refused_by_every_stride) {
+TEST_F(BadRows, one_byte_less_than_the_last_element_needs_is_blamed_on_the_bytes_and_names_the_farthest_stride) {
   struct Ends {
     const char *name;
     std::function<void(kvc_rows &)> lay;
@@ -336,7 +336,8 @@ TEST_F(BadRows, one_byte_less_than_the_last_element_needs_is_refused_by_every_st
     c.lay(rows);
     rows.k.bytes = c.bytes - 1;
     EXPECT_EQ(host.gather(seq, {rows}), KVC_ERR_ARGUMENT) << c.name;
-    EXPECT_EQ(host.error.text().find(c.name), 0u) << host.error.message;
+    const std::string blamed = "k.bytes " + std::to_string(c.bytes - 1) + ": the rows need " + std::to_string(c.bytes) + "; " + c.name + " ";
+    EXPECT_EQ(host.error.text().find(blamed), 0u) << host.error.message << ", not " << blamed;
     rows.k.bytes = c.bytes;
     EXPECT_EQ(host.gather(seq, {rows}), KVC_OK) << c.name << ": " << host.error.message;
     rows.token_begin = 20, rows.k.bytes = c.bytes - 1;
