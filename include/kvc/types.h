@@ -53,8 +53,9 @@ enum {
  * in bytes; l and h count from the run's first layer and head.  Without a block table block(s) = 0 and in_block(s) = s; with one
  * block(s) = blocks[s / block_tokens] and in_block(s) = s mod block_tokens.
  * A stride of 0 is the packed one: the size of everything inside it, in the order block > token > head > dim; layer_stride has no
- * default when a run has several layers.  No element may lie outside [data, data + bytes), and no two of a destination may share an
- * address: refused, with the stride's name.  Host memory needs no alignment.  A layout is declared, never inferred from sizes. */
+ * default when a run has several layers.  No element may lie outside [data, data + bytes): refused, with the bytes needed and the stride
+ * that reaches farthest.  No two of a destination may share an address: refused, with the stride's name.  Host memory needs no alignment.
+ * A layout is declared, never inferred from sizes. */
 typedef struct kvc_array {
   void *data;            /**< lent; NULL: this part is not moved.  Host or device address, as kvc_rows.memory says */
   uint64_t bytes;        /**< extent of the memory at `data`; no element may end past it */
@@ -85,7 +86,29 @@ typedef struct kvc_array {
  *   state snapshot                                          k (and v, the second part): bytes, one row for the whole token range
  *   cells out of order, slots scattered                     block_tokens 1, blocks = cell of each token, block_stride per side
  *
- * (e = bytes of an element.)  Registered memory (kvc_region) needs nothing here: it is recognised by address. */
+ * (e = bytes of an element.)  Registered memory (kvc_region) needs nothing here: it is recognised by address.
+ *
+ * ALL LAYERS IN ONE POOL - f16 [layers][K, V][blocks][16][heads][dim]; the sequence lies in the blocks of `table`, 16 tokens in each
+ *
+ *     static kvc_rows rows_of_pool(void *pool, const int32_t *table, uint64_t table_count, uint64_t begin, uint64_t count) {
+ *       const uint64_t block = 16 * HEADS * DIM * sizeof(uint16_t), side = BLOCKS * block;  // bytes
+ *       kvc_rows rows;
+ *       KVC_INIT(&rows);
+ *       rows.layer_count = LAYERS;
+ *       rows.token_begin = rows.slot_begin = begin;  // equal: the table is of the whole sequence
+ *       rows.token_count = count;
+ *       rows.block_tokens = 16, rows.blocks = table, rows.block_count = table_count;
+ *       rows.k.data = pool;
+ *       rows.k.bytes = LAYERS * 2 * side;
+ *       rows.v.data = (char *)pool + side;
+ *       rows.v.bytes = LAYERS * 2 * side - side;  // from v.data to the end of the pool
+ *       rows.k.layer_stride = rows.v.layer_stride = 2 * side;
+ *       rows.k.block_stride = rows.v.block_stride = block;
+ *       return rows;
+ *     }
+ *
+ * Every stride and every extent counts bytes from that side's `data`: token t of layer l has its K at k.data + l*layer_stride +
+ * table[t / 16]*block_stride + t % 16*token_stride, and its V at the same distance from v.data. */
 typedef struct kvc_rows {
   uint32_t size;               /**< sizeof(kvc_rows), by KVC_INIT; in an array: of the first element, the stride of all */
   uint32_t flags;              /**< 0 */

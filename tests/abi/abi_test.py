@@ -4,7 +4,7 @@
   python3 tests/abi/abi_test.py headers           each header alone and all together, as C99 and C++11, strict, without padding holes
   python3 tests/abi/abi_test.py docs              every function, parameter, member and constant is described; CHANGELOG lists what is not built
   python3 tests/abi/abi_test.py symbols --library build/debug/lib/libkvc.so     what it exports = symbols.txt, and what it needs
-  python3 tests/abi/abi_test.py hosts --library build/debug/lib/libkvc.so       host.c and the program on the manual page, linked and run
+  python3 tests/abi/abi_test.py hosts --library build/debug/lib/libkvc.so       host.c, the program on the manual page and pool.c, linked and run
 
 `--update` with layout or symbols writes the golden file instead: do it for an addition, never to make a change of what was released pass.
 """
@@ -128,14 +128,23 @@ def manual_host():
     return "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
 
 
+def pool_example():
+    """The function in the description of kvc_rows, which pool.c includes: what is indented by four below ALL LAYERS IN ONE POOL."""
+    text = (ROOT / "include/kvc/types.h").read_text()
+    part = re.search(r"ALL LAYERS IN ONE POOL.*?\n \*\n(.*?)\n \*\n", text, flags=re.S)[1]
+    return "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
+
+
 def check_hosts(args, surface, folder):
     failures = []
     library = pathlib.Path(args.library).resolve()
     (folder / "manual.c").write_text(manual_host())
-    for source, wanted in ((HERE / "host.c", "ok\n"), (folder / "manual.c", "0 of 200 tokens were here\n192 of 200 tokens were here\n")):
+    (folder / "pool_rows.h").write_text(pool_example())
+    for source, wanted in ((HERE / "host.c", "ok\n"), (folder / "manual.c", "0 of 200 tokens were here\n192 of 200 tokens were here\n"),
+                           (HERE / "pool.c", "ok\n")):
         for compiler, dialect in dialects(args):
             program = folder / "program"
-            run(compiler, *dialect, *STRICT, "-I", ROOT / "include", source, "-x", "none", library, "-o", program)
+            run(compiler, *dialect, *STRICT, "-I", ROOT / "include", "-I", folder, source, "-x", "none", library, "-o", program)
             said = run(program, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)}, timeout=60)
             if said != wanted:
                 failures.append(f"{source.name} as {dialect[0]} said {said!r}, not {wanted!r}")
