@@ -12,7 +12,9 @@
  *     7 system     the system or a driver failed     look at error->system_error
  *     9 kvc        a bug of kvc                      report it
  *
- * Families 1 and 2, and KVC_ERR_INTERNAL, may come from any call and are not listed with it again.  A cache that fails is a cache that
+ * Families 1 and 2, and KVC_ERR_INTERNAL, may come from any call and are not listed with it again; nor is KVC_ERR_NO_MEMORY, which any
+ * call but a close or a release may give (match, append, fork, put, kvc_scope_create...) when the system refuses memory for what kvc keeps
+ * beside the rows: the call, or the item of a batch, has changed nothing and may succeed later.  A cache that fails is a cache that
  * misses: a host may treat every failure of match and gather as "compute it". */
 #ifndef KVC_ERROR_H
 #define KVC_ERROR_H
@@ -26,7 +28,7 @@ extern "C" {
 /** 0 or negative.  Values are pinned and never reused. */
 typedef int32_t kvc_status;
 
-/** The statuses.  Each call lists what a host should expect beside families 1 and 2. */
+/** The statuses.  Each call lists what a host should expect beside families 1 and 2, KVC_ERR_NO_MEMORY and KVC_ERR_INTERNAL. */
 enum {
   KVC_OK = 0, /**< it is done, wholly */
 

@@ -100,9 +100,10 @@
  *             Structs without `size` are frozen: they never change, their reserved members must be zero.  Pointers in a struct are
  *             borrowed or lent exactly like parameters.
  *   Flags     unknown bits are refused.  Constants are pinned, never reused.
- *   Failure   a call that fails has changed nothing stored (batches of objects: each item by itself, see kvc/object.h).  Reads put right bytes or a miss, never wrong bytes: what fails a check
- *             is dropped, counted, and reads as KVC_ERR_GONE.  Any call may give a status of the families argument and misuse, and those
- *             are not listed with each; what is not built yet gives KVC_ERR_UNSUPPORTED and touches nothing.
+ *   Failure   a call that fails has changed nothing stored (batches of objects: each item by itself, see kvc/object.h).  Reads put right
+ *             bytes or a miss, never wrong bytes: what fails a check is dropped, counted, and reads as KVC_ERR_GONE.  Any call may give a
+ *             status of the families argument and misuse, and any but a close or a release KVC_ERR_NO_MEMORY; those are not listed with
+ *             each.  What is not built yet gives KVC_ERR_UNSUPPORTED and touches nothing.
  *   Time      a call that takes a kvc_call may wait, up to its timeout; one that does not works on local state, on kvc: in at most one
  *             round trip under the store's timeout.  UNAVAILABLE and TIMEOUT come only where listed; match turns them into a shorter
  *             length.

@@ -4,7 +4,8 @@
  *
  *   filled(l)  rows given to layer l.  A read of layer l sees rows below filled(l), also before other layers have them.
  *   length     the least filled(l) over full and latent layers of the part (over all, if it has none): complete tokens.
- *   open rows  everything not sealed: less than one chunk in decode, a whole prefill step when appended layer by layer.
+ *   open rows  everything not sealed: less than one chunk in decode, a whole prefill step when appended layer by layer.  The first row of a
+ *              chunk takes the room of all of it (kvc_store_options.open_bytes_max says how to size that).
  *
  * A chunk is sealed when its tokens are complete: hashed, signed with a write id, immutable, indexed.  The first commit of a chunk wins
  * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read mixes write ids in a chunk.
@@ -27,7 +28,7 @@
  *   sequence create | match | attach | restore | fork -> LEASED --no call for lease_ms--> LAPSED --truncate, append--> LEASED
  *      release or kvc_close -> STALE        in a forked child: FORKED
  *
- *   expected failures   match: FULL only.   append: RANGE, SHAPE, FULL.   gather: GONE, UNAVAILABLE, TIMEOUT, with result->done.
+ *   expected failures   match: FULL.   append: RANGE, SHAPE, FULL.   gather: GONE, UNAVAILABLE, TIMEOUT, with result->done.
  *                       fork, truncate: RANGE, GONE, NO_SNAPSHOT.   lease: GONE, FULL. */
 #ifndef KVC_SEQ_H
 #define KVC_SEQ_H
@@ -130,7 +131,7 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
  * PRIVATE sequences).  Each run starts at its layers' filled(l): a gap or overlap is RANGE.  Layers in any order, any split; K and V of a
  * layer together; window layers may skip rows that no later query sees; a state layer takes one snapshot per call, valid after the range's
  * last token.  NaN and infinities are kept bit for bit.  Copies before it returns (device memory: in the stream's order, sealed once it has
- * passed).
+ * passed).  One open row takes the room of a whole chunk: a step that opens a chunk in every sequence needs that for each of them.
  * @param seq         borrowed: the sequence; alone on this handle
  * @param tokens      lent: the next ids; NULL with count 0: none
  * @param token_count ids
@@ -138,8 +139,8 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
  * @param row_count   runs; KVC_INIT each, all have the size of the first
  * @param call        borrowed: how to run it; NULL: block
  * @param error       borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: layer, head or position; a gap, an overlap, rows ahead of ids.  SHAPE: dtype or geometry.  FULL: memory_bytes,
- *         open_bytes_max, and nothing left that may be evicted
+ * @return KVC_OK.  RANGE: layer, head or position; a gap, an overlap, rows ahead of ids.  SHAPE: dtype or geometry.  FULL: open_bytes_max,
+ *         or memory_bytes and nothing left that may be evicted
  * @since 0.1.0 */
 KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_count, const kvc_rows *rows, size_t row_count,
                               const kvc_call *call, kvc_error *error);
@@ -172,16 +173,17 @@ KVC_API kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_
 /** A new sequence with the first tokens of another; copy on write, cost independent of length.
  * @param out    given: the sequence, ended by kvc_seq_release; NULL on failure
  * @param seq    borrowed: the sequence to start from
- * @param tokens how many; KVC_ALL: all, open rows too
+ * @param tokens how many, without ids given ahead of them; KVC_ALL: all, open rows and ids given ahead too
  * @param error  borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  RANGE: more than it has.  NO_SNAPSHOT: a state layer has none there.  GONE: evicted after a lapse.  FULL: seq_max or
  *         memory
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t tokens, kvc_error *error);
 
-/** Back to `tokens`, in all layers or not at all; 0 is always possible.  Inside a chunk that is held rounded, the rows left are derived:
- * usable, never shared.  Extras stay, also those of the tokens cut off, so that the same prompt appended again keeps its name; for another
- * prompt kvc_seq_identify replaces them.
+/** Back to `tokens`, in all layers or not at all; 0 is always possible.  Cut too are the ids given ahead of rows, also when `tokens` is the
+ * present length: give them again with the next append.  Inside a chunk that is held rounded, the rows left are derived: usable, never
+ * shared.  Extras stay, also those of the tokens cut off, so that the same prompt appended again keeps its name; for another prompt
+ * kvc_seq_identify replaces them.
  * @param seq    borrowed: the sequence; alone on this handle
  * @param tokens the new length, at most the present one
  * @param error  borrowed: why it failed; NULL: not wanted

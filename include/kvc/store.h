@@ -25,14 +25,18 @@ typedef void (*kvc_log_fn)(uint32_t level, const char *line, void *context);
 typedef struct kvc_store_options {
   uint32_t size;                    /**< sizeof(kvc_store_options), by KVC_INIT */
   uint32_t flags;                   /**< KVC_OPEN_* */
-  uint64_t memory_bytes;            /**< host tier, reserved at once, touched on use; 0: 1/4 of the machine (cgroup); kvc: 0: thin client */
+  uint64_t memory_bytes;            /**< host tier, reserved at once, touched on use; rounded up to 2 MiB; 0: 1/4 of the machine (cgroup);
+                                         kvc: 0: thin client */
   uint64_t nvme_bytes;              /**< hard cap of the directory; 0: 4/5 of what is free */
   uint64_t device_bytes;            /**< per device; 0: no device tier */
   uint32_t seq_max,                 /**< sequences at once; 0: 4096 */
       queue_max,                    /**< queues at once; 0: 64 */
       view_max,                     /**< views at once; 0: 4096 */
       worker_count;                 /**< threads of kvc; 0: min(4, cores) */
-  uint64_t open_bytes_max;          /**< rows not yet sealed, over all sequences; 0: memory_bytes / 4 */
+  uint64_t open_bytes_max;          /**< chunks not yet sealed, over all sequences; 0: memory_bytes / 4.  One open row takes the room of
+                                         a whole chunk, so sequences with open rows x (kvc_shape_info.chunk_bytes + 512 bytes a layer + up
+                                         to 6 KiB) must fit; forks share until one writes; a prefill that comes layer by layer holds
+                                         all its chunks open until its last layer */
   uint64_t timeout_us;              /**< default of every call, microseconds; 0: 30 s */
   uint64_t lease_ms;                /**< default of sequences and leases, milliseconds; 0: 10 s */
   uint64_t connect_timeout_us;      /**< kvc: microseconds; 0: 2 s */
@@ -112,7 +116,7 @@ KVC_API kvc_status kvc_store_flush(kvc_store *store, const kvc_call *call, kvc_e
 typedef struct kvc_store_info {
   uint32_t size;          /**< sizeof(kvc_store_info), by KVC_INIT */
   uint32_t state;         /**< KVC_STATE_*, bits; 0: all is well */
-  uint64_t memory_bytes,  /**< host tier: all of it */
+  uint64_t memory_bytes,  /**< host tier: all of it, as rounded */
       memory_used,        /**< slab bytes in use; free + pinned + evictable = all */
       memory_pinned;      /**< of the used: what leases, open rows and views hold */
   uint64_t nvme_bytes,    /**< disk tier: the cap */
