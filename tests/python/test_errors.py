@@ -23,6 +23,7 @@ def test_every_status_is_an_exception_of_its_family(name):
     assert isinstance(error, FAMILIES[-status // 10]) and isinstance(error, kvc.Error)
     assert (error.status, error.message, error.retry, error.system_error, error.name) == (status, "the value and the rule", 2, 5, name)
     assert str(error) == f"the value and the rule ({name})"
+    assert repr(error) == f"{type(error).__name__}({name}: 'the value and the rule')"
     heads = (kvc.ArgumentError, kvc.MisuseError, kvc.InternalError)
     assert type(error) is STATUSES.get(status, type(error)) and (status in STATUSES) != (type(error) in heads)
 

@@ -32,6 +32,9 @@ class Error(Exception):
     def name(self) -> str:
         return _native.kvc_status_name(self.status)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}: {self.message!r})"
+
     def __str__(self) -> str:
         return f"{self.message} ({self.name})"
 
