@@ -10,6 +10,8 @@ import pytest
 from conftest import DIM, HEADS, LAYERS, Model, check
 from kvc import _native
 
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+
 
 class DLPackOnly:
     """An array of a library that has no buffer protocol."""
@@ -84,21 +86,36 @@ def test_an_axis_may_be_missing(scope, model):
     np.testing.assert_array_equal(v.transpose(1, 0, 2), model.v[2])
 
 
-@pytest.mark.parametrize("listed", [list, np.array, lambda blocks: np.array(blocks, np.int32), tuple])
+@pytest.mark.parametrize("listed", [list, tuple, *(lambda blocks, kind=kind: np.array(blocks, kind) for kind in INTEGERS),
+                                    lambda blocks: DLPackOnly(np.array(blocks, np.int64)),
+                                    lambda blocks: np.stack([blocks, blocks], axis=1)[:, 1]])
 def test_block_tables(scope, model, listed):
     seq = model.store(scope)
     pool = np.full((LAYERS, 2, 40, 16, HEADS, DIM), 777, np.float16)
     order = list(np.random.default_rng(3).permutation(40)[:13].tolist())
     blocks = listed(order)
-    if isinstance(blocks, np.ndarray) and blocks.dtype == np.int64:
-        with pytest.raises(kvc.ArgumentError, match="blocks: elements of 8 bytes"):
-            seq.gather([kvc.Rows.of(k=pool[:, 0], axes="layer block token head dim", blocks=blocks, token_count=200)])
-        return
     seq.gather([kvc.Rows.of(k=pool[:, 0], v=pool[:, 1], axes="layer block token head dim", blocks=blocks, token_count=200)])
     k = pool[:, 0][:, order].reshape(LAYERS, 13 * 16, HEADS, DIM)
     v = pool[:, 1][:, order].reshape(LAYERS, 13 * 16, HEADS, DIM)
     check(model, k, v, 200)
     assert (k[:, 200:] == 777).all() and (np.delete(pool, order, axis=2) == 777).all()
+
+
+@pytest.mark.parametrize("blocks, message", [
+    (np.array([3, 2**31, -2**40]), r"blocks\[1\]: 2147483648 is not in -2147483648..2147483647"),
+    (np.array([3, 1, -2**40]), r"blocks\[2\]: -1099511627776 is not in"),
+    (np.array([2**64 - 1], np.uint64), r"blocks\[0\]: 18446744073709551615 is not in"),
+    (np.array([2**31], np.uint32), r"blocks\[0\]: 2147483648 is not in"), ([0, 2**31], r"blocks\[1\]: 2147483648 is not in"),
+    (np.array([1.0]), r"blocks: elements of 8 bytes, code 'd'; integers are needed: x.astype\('int64'\)"),
+    (np.array([True]), "blocks: elements of 1 bytes, code '\\?'"), (bytearray(8), "blocks: raw bytes; an array or a list of integers"),
+    (np.zeros((1, 1), int), "blocks: 2 dimensions; one is needed")])
+def test_a_block_table_that_cannot_be_meant_is_refused_by_its_first_wrong_value(scope, model, blocks, message):
+    seq = model.store(scope)
+    pool = np.zeros((LAYERS, 4, 16, HEADS, DIM), np.float16)
+    with pytest.raises(kvc.ArgumentError, match=message):
+        seq.gather(kvc.Rows.of(k=pool, axes="layer block token head dim", blocks=blocks, token_count=10))
+    with pytest.raises(TypeError, match="blocks: a list or an array of integers is needed, not <class 'int'>"):
+        seq.gather(kvc.Rows.of(k=pool, axes="layer block token head dim", blocks=7, token_count=10))
 
 
 def test_grouped_dims(scope, model):
@@ -109,12 +126,14 @@ def test_grouped_dims(scope, model):
     np.testing.assert_array_equal(plain[:, :200], model.k)
 
 
-@pytest.mark.parametrize("wanted", [[5, 3, 199, 64], np.array([5, 3, 199, 64], np.uint64)])
+@pytest.mark.parametrize("wanted", [[5, 3, 199, 64], *(np.array([5, 3, 199, 64], kind) for kind in INTEGERS[1:])])
 def test_token_lists(scope, model, wanted):
     seq = model.store(scope)
     k = np.zeros((LAYERS, 4, HEADS, DIM), np.float16)
     seq.gather([kvc.Rows.of(k=k, token_list=wanted)])
     np.testing.assert_array_equal(k, model.k[:, [5, 3, 199, 64]])
+    with pytest.raises(kvc.ArgumentError, match=r"token_list\[1\]: -3 is not in 0..18446744073709551615"):
+        seq.gather([kvc.Rows.of(k=k, token_list=np.array([5, -3]))])
 
 
 def test_strides_by_hand_in_plain_bytes(scope, model):
@@ -201,7 +220,7 @@ def test_arrays_that_cannot_be_meant_are_refused_by_name():
     refused(kvc.ArgumentError, "k: the token axis has length 0", k=k[:, :0])
     refused(kvc.ArgumentError, "v: the token axis has length 5, k's has 10", k=k, v=k[:, :5])
     refused(kvc.ArgumentError, "k: elements of 2 bytes, code 'H'", k=k.view(np.uint16))
-    refused(kvc.ArgumentError, "k: elements of 8 bytes, code 'd'", k=k.astype(np.float64))
+    refused(kvc.ArgumentError, r"k: elements of 8 bytes, code 'd', are not taken: float32, float16, .*; x.astype\('float32'\)", k=k.astype(np.float64))
     refused(kvc.ArgumentError, "do not fit dtype", k=k, dtype=kvc.F32)
     refused(kvc.ArgumentError, "big-endian", k=k.astype(">f2"))
     refused(kvc.ArgumentError, "blocks: the arrays have a block axis", k=k, axes="block token head dim")
@@ -247,10 +266,30 @@ def test_memory_that_is_too_small_is_refused(scope, model):
         seq.gather([kvc.Rows(layer_begin=0, layer_count=1, token_count=1, k=kvc.Array(bytearray(10), offset=11))])
 
 
+def test_a_wrong_element_type_by_hand_is_refused_with_what_to_do(scope, model):
+    seq = model.store(scope)
+    with pytest.raises(kvc.ArgumentError, match=r"k: elements of 8 bytes, code 'd', are not taken: float32, .*; x.astype\('float32'\)"):
+        seq.gather(kvc.Rows(layer_begin=0, layer_count=1, token_count=200, k=kvc.Array(np.zeros((200, HEADS, DIM)))))
+
+
+def test_one_rows_is_a_list_of_one(scope, model):
+    seq = scope.sequence()
+    seq.append(model.tokens, model.rows())
+    k, v = model.poisoned()
+    seq.gather(kvc.Rows.of(k=k, v=v))
+    check(model, k, v, 200)
+
+
+def test_rows_that_are_none_are_a_type_error(scope, model):
+    seq = model.store(scope)
+    for rows in (model.k, [model.k], [None], [(1, 2)]):
+        with pytest.raises(TypeError, match=r"rows: a kvc.Rows or a list of them is needed, not '\w+' \(Rows.of makes one"):
+            seq.gather(rows)
+
+
 def test_gather_takes_a_list_of_rows(scope, model):
     seq = model.store(scope)
-    with pytest.raises((TypeError, AttributeError)):
-        seq.gather(kvc.Rows.of(k=model.k))
+    seq.gather(kvc.Rows.of(k=np.zeros((200, HEADS, DIM), np.float16), axes="token head dim", layer_begin=i) for i in range(LAYERS))
     per_layer = [np.zeros((200, HEADS, DIM), np.float16) for _ in range(LAYERS)]
     seq.gather([kvc.Rows.of(k=k, axes="token head dim", layer_begin=i) for i, k in enumerate(per_layer)])
     for i, k in enumerate(per_layer):

@@ -53,6 +53,7 @@ class DLPack:
 
 
 @pytest.mark.parametrize("form", [lambda t: t, lambda t: t.tolist(), lambda t: tuple(t.tolist()), list, memoryview, DLPack,
+                                  lambda t: t.astype(np.int64), lambda t: DLPack(t.astype(np.uint16)), lambda t: np.repeat(t, 2)[::2],
                                   lambda t: array.array("i", t.tolist()), lambda t: iter(t.tolist())])
 def test_tokens_of_every_kind_are_the_same_tokens(scope, model, form):
     model.store(scope).release()
@@ -60,10 +61,10 @@ def test_tokens_of_every_kind_are_the_same_tokens(scope, model, form):
 
 
 @pytest.mark.parametrize("tokens, message", [
-    ([1, 2**31], "tokens: 2147483648 is not in"), ([-2**31 - 1], "tokens: -2147483649 is not in"), ([10**30], "tokens: 1000000000"),
-    (np.array([1], np.int64), "tokens: elements of 8 bytes"), (np.array([1.0], np.float32), "tokens: elements of 4 bytes, code 'f'"),
-    (np.arange(8, dtype=np.int32)[::2], "tokens: one packed dimension"), (np.zeros((2, 2), np.int32), "tokens: one packed dimension"),
-    (b"1234", "tokens: elements of 1 bytes")])
+    ([1, 2**31], r"tokens\[1\]: 2147483648 is not in"), ([-2**31 - 1], r"tokens\[0\]: -2147483649 is not in"),
+    ([10**30], r"tokens\[0\]: 1000000000"), (np.array([1, -2**31 - 1]), r"tokens\[1\]: -2147483649 is not in"),
+    (np.array([1.0], np.float32), "tokens: elements of 4 bytes, code 'f'; integers are needed"),
+    (np.zeros((2, 2), np.int32), "tokens: 2 dimensions; one is needed"), (b"1234", "tokens: raw bytes")])
 def test_wrong_tokens_are_refused_by_name(scope, tokens, message):
     with pytest.raises(kvc.ArgumentError, match=message):
         scope.match(tokens)
@@ -94,6 +95,31 @@ def test_forks_share_and_differ(scope, model):
         short.fork(101)
     with pytest.raises(kvc.RangeError):
         short.truncate(101)
+
+
+@pytest.mark.parametrize("to", [100, 70])
+def test_truncate_cuts_the_ids_given_ahead_of_rows(scope, model, to):
+    seq = scope.sequence()
+    seq.append(model.tokens, model.rows(0, 100))
+    assert seq.fork().info().tokens_given == 200 and seq.fork(100).info().tokens_given == 100
+    seq.truncate(to)
+    assert (seq.info().tokens, seq.info().tokens_given) == (to, to)
+
+
+def test_one_open_token_takes_the_room_of_a_whole_chunk():
+    shape = kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=LAYERS, kv_heads=HEADS, k_dim=DIM, v_dim=DIM)])
+    chunk_bytes, model = shape.check().chunk_bytes, Model(1)
+    for count, open_bytes_max in ((5, 5 * (chunk_bytes + 512 * LAYERS + 6144)), (4, 5 * chunk_bytes)):
+        with kvc.Store("mem:", memory_bytes=1, open_bytes_max=open_bytes_max) as store:
+            assert store.info().memory_bytes == 2 << 20
+            scope = store.scope(model="m", shape=shape)
+            seqs = [scope.sequence() for _ in range(5)]
+            for seq in seqs[:count]:
+                seq.append(model.tokens, model.rows())
+            if count < 5:
+                with pytest.raises(kvc.Full, match="open_bytes_max"):
+                    for seq in seqs[count:]:
+                        seq.append(model.tokens, model.rows())
 
 
 def test_a_gap_changes_nothing(scope, model):

@@ -21,6 +21,7 @@ def host(tokens: list[int], k: npt.NDArray[np.float16], v: npt.NDArray[np.float1
                            k=kvc.Array(bytearray(100), offset=4, layer_stride=9))
         seq.append(tokens[info.tokens:], [rows, by_hand])
         assert_type(seq.gather([rows]), kvc.Result)
+        assert_type(seq.gather(rows), kvc.Result)
         with seq.fork(3) as fork, fork.lease(0, 3, 1000) as lease:
             lease.renew()
             fork.truncate(1)

@@ -174,54 +174,6 @@ int pin_memory(Pin *pin, Memory *memory, PyObject *object, int is_destination, c
   return 0;
 }
 
-static int is_integer_code(char code) { return code && strchr("ilqILQnN", code) != NULL; }
-
-static int integers_of_memory(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name) {
-  Memory memory;
-  if (!pin_memory(pin, &memory, object, 0, name)) return 0;
-  if (!is_integer_code(memory.code) || memory.element != element) {
-    raise_argument("%s: elements of %u bytes, code '%c'; %u-byte integers are needed", name, memory.element, memory.code, element);
-    return 0;
-  }
-  if (memory.dim_count != 1 || !memory_is_packed(&memory)) {
-    raise_argument("%s: one packed dimension is needed", name);
-    return 0;
-  }
-  *data = memory.data;
-  *count = (size_t)(memory.bytes / element);
-  return 1;
-}
-
-static int integer_item(void *data, Py_ssize_t i, PyObject *item, unsigned element, const char *name) {
-  if (element == 8) return as_u64((uint64_t *)data + i, item, name);
-  if (!PyLong_Check(item)) return as_i32((int32_t *)data + i, item, name);
-  int overflow; /* most lists hold plain ints: no reference counting for them */
-  const long value = PyLong_AsLongAndOverflow(item, &overflow);
-  if (overflow || value < INT32_MIN || value > INT32_MAX) return as_i32((int32_t *)data + i, item, name);
-  ((int32_t *)data)[i] = (int32_t)value;
-  return 1;
-}
-
-int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name) {
-  memset(pin, 0, sizeof *pin);
-  *data = NULL;
-  *count = 0;
-  if (object == Py_None) return 1;
-  if (PyObject_CheckBuffer(object) || PyObject_HasAttrString(object, "__dlpack__"))
-    return integers_of_memory(pin, data, count, object, element, name);
-  PyObject *items = PySequence_Tuple(object); /* a list may change while its items are read */
-  if (!items) return 0;
-  const Py_ssize_t length = PyTuple_Size(items);
-  pin->copy = PyMem_Malloc((size_t)length * element + 1);
-  int good = pin->copy != NULL;
-  if (!good) PyErr_NoMemory();
-  for (Py_ssize_t i = 0; good && i < length; i++) good = integer_item(pin->copy, i, PyTuple_GetItem(items, i), element, name);
-  Py_DECREF(items);
-  *data = pin->copy;
-  *count = (size_t)length;
-  return good;
-}
-
 static PyObject *layout_tuple(const Memory *memory) {
   PyObject *lengths = PyTuple_New(memory->dim_count), *strides = PyTuple_New(memory->dim_count);
   int64_t packed = memory->element;

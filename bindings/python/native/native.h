@@ -32,19 +32,13 @@ void call_end(PyThreadState *thread);
 /* In the child, where the threads that were inside are no more. */
 PyObject *calls_after_fork(void);
 
-/* ---- integers.c */
-
-int as_u64(uint64_t *out, PyObject *object, const char *name);
-int as_u32(uint32_t *out, PyObject *object, const char *name);
-int as_i32(int32_t *out, PyObject *object, const char *name);
-
 /* ---- memory.c */
 
 typedef struct Pin { /* all zero: nothing is held */
   Py_buffer view;
   int has_view;
   PyObject *capsule; /* of DLPack; its destructor gives the memory back */
-  void *copy;        /* of a list of integers */
+  void *copy;        /* of integers that could not be used in place */
 } Pin;
 void pin_release(Pin *pin);
 
@@ -62,10 +56,17 @@ typedef struct Memory {
 /* `name` leads every message.  A destination that cannot be written, memory of a device and negative strides are refused. */
 int pin_memory(Pin *pin, Memory *memory, PyObject *object, int is_destination, const char *name);
 int memory_is_packed(const Memory *memory);
-/* A buffer of 4- or 8-byte integers, or a list of them. */
-int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name);
 /* (lengths, strides in bytes, bytes of an element, dtype, struct code, address) of anything that pin_memory takes. */
 PyObject *array_layout(PyObject *object, const char *name);
+
+/* ---- integers.c */
+
+int as_u64(uint64_t *out, PyObject *object, const char *name);
+int as_u32(uint32_t *out, PyObject *object, const char *name);
+int as_i32(int32_t *out, PyObject *object, const char *name);
+/* A list of integers, or a buffer of them: used in place when they are 4 bytes wide and signed, or 8 and not, as `element` says; copied and
+ * held against that range when they are others. */
+int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name);
 
 /* ---- records.c: the scalar members of structs */
 

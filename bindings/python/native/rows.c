@@ -16,8 +16,8 @@ static int settle_dtype(kvc_array *array, const Memory *memory, const char *name
   if (memory->element == 2)
     raise_argument("%s: 16-bit elements of code '%c' say no number format; give dtype=kvc.BF16 or kvc.F16", name, memory->code);
   else
-    raise_argument("%s: elements of %u bytes, code '%c', are no numbers of kvc's (float32, float16, bfloat16, float8_e4m3)", name,
-                   memory->element, memory->code);
+    raise_argument("%s: elements of %u bytes, code '%c', are not taken: float32, float16, bfloat16 and float8_e4m3fn are; "
+                   "x.astype('float32') makes them", name, memory->element, memory->code);
   return 0;
 }
 

@@ -32,7 +32,15 @@ class Array:
 
     `memory` is anything with the buffer protocol or `__dlpack__`, used in place; `offset` counts bytes from its first element.  Memory that
     knows its element type (float32, float16, bfloat16, float8_e4m3fn) fixes dtype; for bytes 0 is the shape's dtype; 16-bit integers need
-    it said.
+    it said.  Other types are refused: convert them first, x.astype('float32').
+
+    All layers in one pool, [layer][K, V][block][16][head][dim]: the strides go from one K to the next, and V begins `side` bytes into it.
+
+        block = 16 * heads * dim * 2                                    # bytes, float16
+        side = block_count * block
+        strides = dict(layer_stride=2 * side, block_stride=block)
+        kvc.Rows(layer_begin=0, layer_count=layers, token_count=40, block_tokens=16, blocks=[7, 2, 9],
+                 k=kvc.Array(pool, **strides), v=kvc.Array(pool, offset=side, **strides))
     """
 
     memory: Memory
@@ -54,6 +62,7 @@ class Array:
 class Rows:
     """Layers x heads x tokens, and their arrays (kvc/types.h, kvc_rows).  A count of heads of 0: all; k or v of None: not moved.
 
+    `blocks` and token_list are lists or arrays of integers; int32 and uint64 are used in place, others are converted.
     k_dim and v_dim, if not 0, say how many elements of a head the arrays hold; they must be the shape's.
     """
 
@@ -143,10 +152,13 @@ def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[
             raise _refused(f"{name}: the {axis} axis is broadcast (stride 0)")
         strides[axis] = stride if length > 1 else 0
     dtype = dtype or found
+    elements = f"{name}: elements of {element} bytes, code {code!r},"
+    if not found and element > 2:
+        raise _refused(f"{elements} are not taken: float32, float16, bfloat16 and float8_e4m3fn are; x.astype('float32') makes them")
     if dtype and element != ELEMENT_BYTES.get(dtype):
-        raise _refused(f"{name}: elements of {element} bytes, code {code!r}, do not fit dtype {dtype}")
+        raise _refused(f"{elements} do not fit dtype {dtype}")
     if not dtype:
-        raise _refused(f"{name}: elements of {element} bytes, code {code!r}, say no number format; give dtype=")
+        raise _refused(f"{elements} say no number format; give dtype=")
     dim_group, dim_stride = 0, strides["dim"]
     if "group" in names:
         if lengths["dim"] > 1 and strides["dim"] != element:

@@ -77,7 +77,7 @@ class Scope(Handle):
     def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
               private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
               peek: bool = False) -> tuple[Seq | None, MatchInfo]:
-        """The longest stored prefix of `tokens` (int32 buffer or list) as a leased sequence, of length 0 if nothing is stored.
+        """The longest stored prefix of `tokens` (list or array of integers; int32 is used in place) as a leased sequence, of length 0 if nothing is stored.
 
         tokens_max: look no further; a host that needs the logits of the last token says len(tokens) - 1.
         peek: only the info, no sequence.

@@ -12,9 +12,10 @@ from . import _native
 from .errors import ShapeError
 from .handle import Handle
 from .info import Result, SeqInfo
+from .rows import Rows
 
 if TYPE_CHECKING:
-    from .rows import Integers, Rows
+    from .rows import Integers
     from .scope import Scope
     from .store import Store
 
@@ -66,13 +67,13 @@ class Seq(Handle):
         with self._lock:
             _native.kvc_seq_release(self._handle)
 
-    def append(self, tokens: Integers | None, rows: Sequence[Rows] = (), *, timeout_us: int = 0) -> None:
+    def append(self, tokens: Integers | None, rows: Rows | Sequence[Rows] = (), *, timeout_us: int = 0) -> None:
         """The next token ids, rows, or both; all or nothing.  Ids may run ahead of rows; each run starts where its layers end."""
         packed = self._pack(rows)
         with self._lock:
             _native.kvc_append(self._handle, tokens, packed, timeout_us)
 
-    def gather(self, rows: Sequence[Rows], *, timeout_us: int = 0) -> Result:
+    def gather(self, rows: Rows | Sequence[Rows], *, timeout_us: int = 0) -> Result:
         """Copies rows into the arrays, converted to their dtype and layout.  On an Error, rows below its `done` are right."""
         packed = self._pack(rows)
         with self._lock:
@@ -106,9 +107,12 @@ class Seq(Handle):
             handle = _native.kvc_seq_lease(self._handle, token_begin, token_count, lease_ms, timeout_us)
         return Lease(self.scope.store, handle)
 
-    def _pack(self, rows: Sequence[Rows]) -> list[tuple[Any, ...]]:
+    def _pack(self, rows: Rows | Sequence[Rows]) -> list[tuple[Any, ...]]:
+        runs = (rows,) if isinstance(rows, Rows) else tuple(rows)
         shape = self.scope.shape
-        for run in rows:
+        for run in runs:
+            if not isinstance(run, Rows):
+                raise TypeError(f"rows: a kvc.Rows or a list of them is needed, not {type(run).__name__!r} (Rows.of makes one from arrays)")
             if not (run.k_dim or run.v_dim) or shape is None:
                 continue
             layer = shape.layer(run.layer_begin)
@@ -116,7 +120,7 @@ class Seq(Handle):
                 if dim and dim != width:
                     raise ShapeError(_native.KVC_ERR_SHAPE,
                                      f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
-        return [run._packed() for run in rows]
+        return [run._packed() for run in runs]
 
 
 _living: WeakSet[Seq] = WeakSet()
