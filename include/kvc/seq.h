@@ -72,7 +72,7 @@ typedef struct kvc_seq_options {
 
 /** Flags of kvc_seq_options. */
 enum {
-  KVC_SEQ_PRIVATE = 1, /**< never matched by others; token ids optional, for hosts that do not know them */
+  KVC_SEQ_PRIVATE = 1, /**< never matched by others; token ids optional, for hosts that do not know them: before their rows, or never */
   KVC_SEQ_NO_CUT = 2,  /**< match: estimate, but do not shorten */
   KVC_SEQ_PEEK = 4     /**< match: only info; no sequence, no lease, no use counted (routers) */
 };
@@ -127,8 +127,9 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
                              const kvc_seq_options *options, const kvc_call *call, kvc_error *error);
 
 /** Appends rows, ids, or both.  All or nothing.
- * `tokens` are the next ids after those already given; they may run ahead of rows (a whole prompt at once), rows never ahead of ids (but in
- * PRIVATE sequences).  Each run starts at its layers' filled(l): a gap or overlap is RANGE.  Layers in any order, any split; K and V of a
+ * `tokens` are the next ids after those already given; they may run ahead of rows (a whole prompt at once), rows never ahead of ids.  In
+ * a PRIVATE sequence ids come before the rows they name, or never: after rows without ids a call that gives ids is RANGE, until a truncate
+ * to where the ids end.  Each run starts at its layers' filled(l): a gap or overlap is RANGE.  Layers in any order, any split; K and V of a
  * layer together; window layers may skip rows that no later query sees; a state layer takes one snapshot per call, valid after the range's
  * last token.  NaN and infinities are kept bit for bit.  Copies before it returns (device memory: in the stream's order, sealed once it has
  * passed).  One open row takes the room of a whole chunk: a step that opens a chunk in every sequence needs that for each of them.
@@ -139,8 +140,8 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
  * @param row_count   runs; KVC_INIT each, all have the size of the first
  * @param call        borrowed: how to run it; NULL: block
  * @param error       borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: layer, head or position; a gap, an overlap, rows ahead of ids.  SHAPE: dtype or geometry.  FULL: open_bytes_max,
- *         or memory_bytes and nothing left that may be evicted
+ * @return KVC_OK.  RANGE: layer, head or position; a gap, an overlap, rows ahead of ids (PRIVATE: ids behind rows).  SHAPE: dtype or
+ *         geometry.  FULL: open_bytes_max, or memory_bytes and nothing left that may be evicted
  * @since 0.1.0 */
 KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_count, const kvc_rows *rows, size_t row_count,
                               const kvc_call *call, kvc_error *error);
@@ -356,7 +357,7 @@ typedef struct kvc_seq_info {
   uint32_t size;             /**< sizeof(kvc_seq_info), by KVC_INIT */
   uint32_t copies;           /**< of the least replicated chunk */
   uint64_t tokens;           /**< length */
-  uint64_t tokens_given;     /**< ids known */
+  uint64_t tokens_given;     /**< ids known; PRIVATE: maybe fewer than tokens */
   uint64_t tokens_sealed;    /**< leading part in sealed chunks */
   uint64_t tokens_end;       /**< largest position <= tokens - 1 to which every layer can be truncated */
   uint64_t tokens_held;      /**< leading part still held somewhere; < tokens only after a lapse */

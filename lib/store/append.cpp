@@ -26,6 +26,11 @@ uint64_t length_of(std::span<const uint64_t> filled, [[maybe_unused]] uint64_t b
 #endif
 }
 
+uint64_t most_filled(const Sequence &seq) { return *std::max_element(seq.filled.begin(), seq.filled.end()); }
+
+/// A private sequence may have rows without ids.  They stay so: the ids of a chunk are written when it is sealed.
+bool ids_too_late(const Sequence &seq) { return seq.is_private && most_filled(seq) > seq.given; }
+
 /// Runs that share a layer and its tokens must bring all of its heads, in order, within the call.
 struct HeadCover {
   const Run *first = nullptr;
@@ -255,7 +260,8 @@ void Store::copy_run(Sequence &seq, const Run &run) {
 /// A decode step: one run, all heads, into a chunk that is open, ours alone and not completed by it.  Nothing to reserve, nothing to seal.
 /// False, and nothing done, when the call is any other, or wrong.
 bool Store::append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run) {
-  const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = run.token_begin / chunk_tokens, given = seq.given() + ids.size();
+  const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = run.token_begin / chunk_tokens, given = seq.given + ids.size();
+  if (!ids.empty() && ids_too_late(seq)) return false;
   if (run.token_end() >= (chunk + 1) * chunk_tokens || (!seq.is_private && run.token_end() > given) || given > kTokensMax || run.head_count != run.layers->kv_heads) return false;
   const uint64_t index = chunk - seq.sealed;
   if (chunk < seq.sealed || index >= seq.open.size() || !seq.open[index] || seq.open[index]->held || seq.open[index]->users.load(std::memory_order_acquire) != 1) return false;
@@ -264,6 +270,7 @@ bool Store::append_in_place(Sequence &seq, std::span<const int32_t> ids, const R
     if (filled[l] != run.token_begin) return false;
   if (!ids.empty()) seq.ids.insert(seq.ids.end(), ids.begin(), ids.end());  // nothing has changed if this throws
   copy_run(seq, run);
+  seq.given = given;
   for (uint32_t l = 0; l < run.layer_count; l++) filled[l] = run.token_end();
   if (run.token_begin > seq.length) return true;
   const uint64_t length = length_of(seq.filled, seq.length);
@@ -287,8 +294,11 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   plan.runs.assign(rows.size(), only);
   for (size_t i = 0; i < rows.size() && rows.size() > 1; i++)
     KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.scope->shape, Direction::append, seq.filled, &scratch, error));
-  if (ids.size() > kTokensMax - seq.given()) return fail(error, KVC_ERR_RANGE, "token_count %zu: a sequence has at most %llu tokens", ids.size(), static_cast<unsigned long long>(kTokensMax));
-  KVC_TRY(plan_append(plan, seq, seq.given() + ids.size(), error));
+  if (ids.size() > kTokensMax - seq.given) return fail(error, KVC_ERR_RANGE, "token_count %zu: a sequence has at most %llu tokens", ids.size(), static_cast<unsigned long long>(kTokensMax));
+  if (!ids.empty() && ids_too_late(seq))
+    return fail(error, KVC_ERR_RANGE, "token_count %zu: these ids name tokens from %llu on, rows below %llu are there: in a private sequence ids come before the rows they name, or never", ids.size(),
+                static_cast<unsigned long long>(seq.given), static_cast<unsigned long long>(most_filled(seq)));
+  KVC_TRY(plan_append(plan, seq, seq.given + ids.size(), error));
 
   const size_t ids_before = seq.ids.size(), open_before = seq.open.size(), names_before = seq.names.size();
   const uint32_t seals = static_cast<uint32_t>(plan.sealed - seq.sealed);
@@ -329,6 +339,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   }
   for (const Run &run : plan.runs) copy_run(seq, run);
   seq.scope->tokens_written.fetch_add(plan.length - seq.length, std::memory_order_relaxed);
+  seq.given += ids.size();
   seq.filled.assign(plan.filled.begin(), plan.filled.end());
   seq.length = plan.length;
   if (plan.sealed > seq.sealed) seal(seq, plan.sealed);

@@ -23,6 +23,7 @@ kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, E
   seq->root = from.root;
   seq->sealed = from.sealed;
   seq->held = from.held;
+  seq->given = from.given;
   seq->ids = from.ids;
   seq->extras = from.extras;
   seq->truncated_to = from.truncated_to;
@@ -102,6 +103,7 @@ kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
   }
   std::fill(seq.filled.begin(), seq.filled.end(), tokens);
   seq.length = tokens;
+  seq.given = std::min(seq.given, tokens);
   // Extras stay: a host whose gather failed truncates and appends the same prompt again, which must keep its name.
   seq.truncated_to = tokens;
   return KVC_OK;

@@ -79,7 +79,7 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   }
   table.refs.resize(chunks);
   seq->sealed = seq->held = chunks;
-  seq->length = chunks * chunk_tokens;
+  seq->length = seq->given = chunks * chunk_tokens;
   std::fill(seq->filled.begin(), seq->filled.end(), seq->length);
   info.stop = absent ? KVC_STOP_ABSENT : KVC_STOP_END;
   info.tokens = info.tokens_attention = info.tokens_hot = seq->length;

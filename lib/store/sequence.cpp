@@ -167,7 +167,7 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   const uint64_t held = deadline_ns <= now ? leading_held(seq) : seq.held;
   info.copies = 1;
   info.tokens = seq.length;
-  info.tokens_given = seq.given();
+  info.tokens_given = seq.given;
   info.tokens_sealed = seq.sealed_tokens();
   info.tokens_end = seq.length ? seq.length - 1 : 0;
   info.tokens_held = held < seq.sealed ? held * seq.chunk_tokens() : seq.length;

@@ -41,7 +41,8 @@ struct Sequence {
   uint64_t sealed = 0;     // chunks
   uint64_t held = 0;       // leading chunks still held: less than sealed only after a lapse
   seq::Ref pinned;         // the last of them; under the store's lock
-  std::pmr::vector<int32_t> ids;  // of the tokens after the sealed ones
+  uint64_t given = 0;      // leading tokens whose ids are known; in a private sequence there may be rows behind them
+  std::pmr::vector<int32_t> ids;  // of those of them that are not sealed
   seq::Extras extras;
   uint64_t truncated_to = UINT64_MAX;  // extras kept from here on are of tokens that were cut off: the next kvc_seq_identify replaces them
   std::pmr::vector<uint64_t> filled;  // by layer
@@ -53,7 +54,6 @@ struct Sequence {
 
   uint64_t chunk_tokens() const { return scope->layout.chunk_tokens(); }
   uint64_t sealed_tokens() const { return sealed * chunk_tokens(); }
-  uint64_t given() const { return sealed_tokens() + ids.size(); }
   seq::Ref tip() const { return sealed ? table->refs[sealed - 1] : seq::Ref{}; }
 };
 

@@ -111,7 +111,6 @@ void Model::create() {
   seq.identity.scope = static_cast<int>(below(scopes_.size()));
   seq.identity.first_position = chance(15) ? 7 : 0;
   seq.is_private = chance(25);
-  seq.has_ids = !seq.is_private || chance(50);
   if (chance(30)) seq.identity.extras.push_back({below(20), 1 + below(30), chance(50) ? "image" : "picture"});
   seq.lease_ms = chance(10) ? KVC_FOREVER : chance(50) ? 0 : 300;
   seq.open.resize(geometry_of(seq).layers.size());
@@ -127,7 +126,6 @@ void Model::match() {
   const Seq &from = some_seq();
   Seq seq;
   seq.identity = from.identity;
-  if (!from.has_ids) seq.identity.ids.clear();
   std::vector<int32_t> &ids = seq.identity.ids;
   const std::vector<int32_t> more = more_ids(seq.identity, below(80));
   ids.insert(ids.end(), more.begin(), more.end());
@@ -195,8 +193,12 @@ void Model::append_wrong(Seq &seq) {
   rows.token_begin = overlap ? at - 1 : at + 1;
   rows.token_count = 1 + below(4);
   const int32_t ids[8] = {};
-  note("append with " + std::string(overlap ? "an overlap" : "a gap"));
-  MODEL_CHECK(kvc_append(seq.handle, seq.has_ids ? ids : nullptr, seq.has_ids ? 8 : 0, &rows, 1, nullptr, &error_) == KVC_ERR_RANGE, said());
+  const bool gives_ids = !seq.is_private || chance(50), late = gives_ids && ids_too_late(seq);
+  if (late) rows.token_begin = at;  // nothing else is wrong
+  const size_t row_count = late && chance(20) ? 0 : 1;
+  note("append with " + std::string(late ? "late ids" : overlap ? "an overlap" : "a gap"));
+  MODEL_CHECK(kvc_append(seq.handle, gives_ids ? ids : nullptr, gives_ids ? 8 : 0, &rows, row_count, nullptr, &error_) == KVC_ERR_RANGE, said());
+  check_seq_info(seq);
   read_all(seq);
 }
 

@@ -51,7 +51,7 @@ using ChunkPtr = std::shared_ptr<Chunk>;
 struct Seq {
   kvc_seq *handle = nullptr;
   Identity identity;
-  bool is_private = false, has_ids = true;
+  bool is_private = false;  // then ids may end before rows do, and stay so
   uint64_t truncated_to = UINT64_MAX;
   std::vector<ChunkPtr> sealed;
   uint64_t held = 0;                         // leading ones that it can still read
@@ -160,6 +160,7 @@ class Model {
   std::string key_of(const Identity &identity, uint64_t chunk) const;
   uint64_t held_prefix(const Identity &identity, uint64_t tokens);
   uint64_t filled(const Seq &seq, uint32_t layer) const;
+  bool ids_too_late(const Seq &seq) const;
   uint64_t length(const Seq &seq) const;
   uint64_t stamp(const Seq &seq, uint32_t layer, uint64_t token) const;
   bool lapsed(const Seq &seq) const { return seq.deadline_ms <= now_ms_; }

@@ -8,6 +8,12 @@ uint64_t Model::filled(const Seq &seq, uint32_t layer) const {
   return seq.sealed.size() * scopes_[static_cast<size_t>(seq.identity.scope)].geometry->chunk_tokens + seq.open[layer].size();
 }
 
+bool Model::ids_too_late(const Seq &seq) const {
+  for (uint32_t l = 0; l < seq.open.size(); l++)
+    if (filled(seq, l) > seq.identity.ids.size()) return true;
+  return false;
+}
+
 uint64_t Model::length(const Seq &seq) const {
   uint64_t least = UINT64_MAX;
   for (uint32_t l = 0; l < seq.open.size(); l++) least = std::min(least, filled(seq, l));
@@ -46,12 +52,10 @@ std::vector<int32_t> Model::more_ids(const Identity &identity, uint64_t count) {
 void Model::plan_append(Call &call, Seq &seq) {
   const Geometry &g = geometry_of(seq);
   const uint64_t chunk_tokens = g.chunk_tokens, most = 6 * chunk_tokens, have = length(seq);
-  uint64_t given = have + below(2 * chunk_tokens);
-  if (seq.has_ids) {
-    const uint64_t known = seq.identity.ids.size(), room = known < most ? most - known : 0;
-    if (chance(80)) call.ids = more_ids(seq.identity, std::min(room, below(2 * chunk_tokens + chunk_tokens / 2)));
-    given = known + call.ids.size();
-  }
+  const uint64_t known = seq.identity.ids.size(), room = known < most ? most - known : 0;
+  if (!ids_too_late(seq) && chance(seq.is_private ? 50 : 80)) call.ids = more_ids(seq.identity, std::min(room, below(2 * chunk_tokens + chunk_tokens / 2)));
+  uint64_t given = known + call.ids.size();
+  if (seq.is_private && (given < have || chance(50))) given = std::max(given, have + below(2 * chunk_tokens));
   given = std::min(given, most);
   call.writer = ++writer_;
   const bool together = chance(60);

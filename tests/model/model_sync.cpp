@@ -146,7 +146,7 @@ void Model::check_seq_info(const Seq &seq) {
   MODEL_CHECK(info.tokens == have, std::to_string(info.tokens) + " for " + std::to_string(have));
   MODEL_CHECK(info.tokens_sealed == seq.sealed.size() * chunk_tokens, std::to_string(info.tokens_sealed));
   MODEL_CHECK(info.tokens_held == (held < seq.sealed.size() ? held * chunk_tokens : have), std::to_string(info.tokens_held));
-  if (seq.has_ids) MODEL_CHECK(info.tokens_given == seq.identity.ids.size(), std::to_string(info.tokens_given));
+  MODEL_CHECK(info.tokens_given == seq.identity.ids.size(), std::to_string(info.tokens_given));
   const uint64_t left = seq.deadline_ms == UINT64_MAX ? KVC_FOREVER : lapsed(seq) ? 0 : seq.deadline_ms - now_ms_;
   MODEL_CHECK(info.lease_left_ms == left, std::to_string(info.lease_left_ms) + " for " + std::to_string(left));
 }
