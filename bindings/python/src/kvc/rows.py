@@ -39,8 +39,8 @@ class Array:
         block = 16 * heads * dim * 2                                    # bytes, float16
         side = block_count * block
         strides = dict(layer_stride=2 * side, block_stride=block)
-        kvc.Rows(layer_begin=0, layer_count=layers, token_count=40, block_tokens=16, blocks=[7, 2, 9],
-                 k=kvc.Array(pool, **strides), v=kvc.Array(pool, offset=side, **strides))
+        rows = kvc.Rows(layer_begin=0, layer_count=layers, token_count=40, block_tokens=16, blocks=[7, 2, 9],
+                        k=kvc.Array(pool, **strides), v=kvc.Array(pool, offset=side, **strides))
     """
 
     memory: Memory
