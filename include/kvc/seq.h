@@ -153,7 +153,7 @@ KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_
  * @param extras      borrowed: what stands behind which tokens, rising
  * @param extra_count entries of `extras`
  * @param error       borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: a chunk it touches is sealed, or it overlaps another
+ * @return KVC_OK.  RANGE: a chunk it touches is sealed, or it overlaps one that the sequence has
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_t extra_count, kvc_error *error);
 

@@ -133,7 +133,7 @@ kvc_status Extras::add(const kvc_extra *extras, size_t extra_count, Error &error
     const uint64_t begin = extras[i].token_begin, end = begin + extras[i].token_count;
     while (held != kept_end && end_of(*held) <= begin) merged.push_back(*held++);
     if (held != kept_end && held->token_begin < end) {
-      return fail(error, KVC_ERR_ARGUMENT, "extra %zu: tokens %llu..%llu overlap an earlier extra of the sequence, %llu..%llu", i,
+      return fail(error, KVC_ERR_RANGE, "extra %zu: tokens %llu..%llu overlap an earlier extra of the sequence, %llu..%llu", i,
                   wide(begin), wide(end), wide(held->token_begin), wide(end_of(*held)));
     }
     merged.push_back(owned(extras[i]));

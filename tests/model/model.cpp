@@ -217,7 +217,7 @@ void Model::identify(Seq &seq) {
   note("identify " + std::to_string(extra.begin) + " +" + std::to_string(extra.count));
   const kvc_status status = kvc_seq_identify(seq.handle, &e, 1, &error_);
   if (extra.begin < sealed) MODEL_CHECK(status == KVC_ERR_RANGE, said());
-  else MODEL_CHECK(status == (overlaps ? KVC_ERR_ARGUMENT : KVC_OK), said());
+  else MODEL_CHECK(status == (overlaps ? KVC_ERR_RANGE : KVC_OK), said());
   if (status != KVC_OK) return;
   kept.push_back(extra);
   std::sort(kept.begin(), kept.end(), [](const Extra &a, const Extra &b) { return a.begin < b.begin; });

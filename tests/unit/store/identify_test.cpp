@@ -67,7 +67,7 @@ TEST_F(IdentifyTest, a_second_identify_adds_and_an_overlap_is_refused_and_change
   ASSERT_EQ(kvc_seq_truncate(seq, 32, &host.error), KVC_OK);
   ASSERT_EQ(identify(seq, {image(40, "fox")}), KVC_OK) << host.error.message;
   ASSERT_EQ(identify(seq, {image(50, "owl")}), KVC_OK) << host.error.message;
-  EXPECT_EQ(identify(seq, {image(34, "hen"), image(52, "bee")}), KVC_ERR_ARGUMENT);
+  EXPECT_EQ(identify(seq, {image(34, "hen"), image(52, "bee")}), KVC_ERR_RANGE);
   EXPECT_NE(host.error.text().find("overlap"), std::string::npos) << host.error.message;
   append(seq, 32, 96);
   EXPECT_EQ(match({image(40, "fox"), image(50, "owl")}), 96u);
@@ -90,7 +90,7 @@ TEST_F(IdentifyTest, an_image_that_reaches_over_the_cut_stays) {
   ASSERT_EQ(identify(seq, {image(36, "cat")}), KVC_OK);
   append(seq, 0, 64);
   ASSERT_EQ(kvc_seq_truncate(seq, 38, &host.error), KVC_OK);
-  EXPECT_EQ(identify(seq, {image(38, "fox")}), KVC_ERR_ARGUMENT);  // 36..40 is half kept
+  EXPECT_EQ(identify(seq, {image(38, "fox")}), KVC_ERR_RANGE);  // 36..40 is half kept
   ASSERT_EQ(identify(seq, {image(40, "fox")}), KVC_OK) << host.error.message;
   append(seq, 38, 96);
   EXPECT_EQ(match({image(36, "cat"), image(40, "fox")}), 96u);
