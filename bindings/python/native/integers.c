@@ -1,3 +1,6 @@
+#include <stdio.h>
+#include <string.h>
+
 #include "native.h"
 
 /* An index (int, numpy integer, bool) as a Python int; NULL with a TypeError that names it. */
