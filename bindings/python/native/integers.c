@@ -58,12 +58,15 @@ int as_i32(int32_t *out, PyObject *object, const char *name) {
 
 static const char *const integer_codes = "bhilqnBHILQN";
 
-/* Sign-extended; of any alignment. */
-static uint64_t load(const char *at, unsigned element, int is_signed) {
-  uint64_t bits = 0; /* little-endian, as all memory that is taken */
-  memcpy(&bits, at, element);
+/* Sign-extended; little-endian, as all memory that is taken, and of any alignment.  Lengths that the compiler knows: a prompt is long. */
+static inline uint64_t load(const char *at, unsigned element, int is_signed) {
+  uint64_t bits = 0;
+  if (element == 8) memcpy(&bits, at, 8);
+  else if (element == 4) memcpy(&bits, at, 4);
+  else if (element == 2) memcpy(&bits, at, 2);
+  else memcpy(&bits, at, 1);
   const unsigned unused = 64 - 8 * element;
-  return is_signed && unused ? (uint64_t)((int64_t)(bits << unused) >> unused) : bits;
+  return is_signed ? (uint64_t)((int64_t)(bits << unused) >> unused) : bits;
 }
 
 static int convert(void *data, const Memory *memory, unsigned element, const char *name) {
@@ -78,7 +81,8 @@ static int convert(void *data, const Memory *memory, unsigned element, const cha
       else raise_argument("%s[%lld]: %llu is not in %s", name, (long long)i, (unsigned long long)bits, range);
       return 0;
     }
-    memcpy((char *)data + i * element, &bits, element);
+    if (element == 4) ((int32_t *)data)[i] = (int32_t)(int64_t)bits;
+    else ((uint64_t *)data)[i] = bits;
   }
   return 1;
 }
