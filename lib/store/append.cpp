@@ -31,6 +31,11 @@ uint64_t most_filled(const Sequence &seq) { return *std::max_element(seq.filled.
 /// A private sequence may have rows without ids.  They stay so: the ids of a chunk are written when it is sealed.
 bool ids_too_late(const Sequence &seq) { return seq.is_private && most_filled(seq) > seq.given; }
 
+/// The rows are those of a chunk that is held under this name.
+bool is_adopted(const OpenChunk &open, const seq::Name &name, const seq::Index &index) {
+  return open.held && index.node(open.held).name == name && index.held(open.held);
+}
+
 /// Runs that share a layer and its tokens must bring all of its heads, in order, within the call.
 struct HeadCover {
   const Run *first = nullptr;
@@ -65,9 +70,10 @@ struct Store::AppendPlan {
     uint64_t index;
     OpenChunk *before;  // still ours
   };
+  void adopt(Store &store, Sequence &seq);
   std::pmr::vector<Run> runs;
   std::pmr::vector<uint64_t> filled;
-  std::pmr::vector<Replaced> replaced;  // open chunks that were copied: what stood there comes back if the call fails
+  std::pmr::vector<Replaced> replaced;  // open chunks that were copied or given up: what stood there comes back if the call fails
   uint64_t length = 0;
   uint64_t chunk_begin = 0, chunk_end = 0;  // that rows go to
   uint64_t sealed = 0;                      // chunks sealed after the call
@@ -157,38 +163,44 @@ kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, E
   return KVC_OK;
 }
 
-/// Makes the chunk ready for rows: adopted when it is held under its name already (nothing will be copied), else a slot that is ours alone.
+/// From the first open chunk on those that are held under their names are adopted: rows that come are not copied, and own ones of before are
+/// given up, as they would be at the seal.  The pin on each holds those before it.
+void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
+  Ref parent = seq.tip();
+  for (uint64_t c = seq.sealed; c < chunk_end && store.name_chunk(seq, c); c++) {
+    OpenChunk *&open = seq.open[c - seq.sealed];
+    const seq::Name &name = seq.names[c - seq.sealed];
+    if (!open || !is_adopted(*open, name, *store.index_)) {
+      if (open && replaced.size() == replaced.capacity()) replaced.reserve(2 * replaced.size() + 4);
+      OpenChunk *adopted = make<OpenChunk>(&store.resource_);
+      {
+        std::lock_guard lock(store.mutex_);
+        if ((adopted->held = store.index_->find_child(name, parent))) store.index_->pin(adopted->held);
+      }
+      if (!adopted->held) return destroy(&store.resource_, adopted);
+      if (open) replaced.push_back({c - seq.sealed, open});
+      open = adopted;
+    }
+    parent = open->held;
+  }
+}
+
+/// Makes the chunk ready for rows: adopted, or a slot that is ours alone.
 kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const bool named = name_chunk(seq, chunk);
-  const seq::Name *name = named ? &seq.names[chunk - seq.sealed] : nullptr;
-  if (!open) {
-    const OpenChunk *before = chunk > seq.sealed ? seq.open[chunk - seq.sealed - 1] : nullptr;
-    const Ref parent = before ? before->held : seq.tip();
-    if (named && (chunk == seq.sealed || parent)) {
-      OpenChunk *adopted = make<OpenChunk>(&resource_);
-      {
-        std::lock_guard lock(mutex_);
-        if ((adopted->held = index_->find_child(*name, parent))) index_->pin(adopted->held);
-      }
-      if (adopted->held) {
-        open = adopted;
-        return KVC_OK;
-      }
-      destroy(&resource_, adopted);
-    }
-    return open_slot(&open, seq, error);
-  }
-  if (open->held && named && index_->node(open->held).name == *name && index_->held(open->held)) return KVC_OK;
-  if (!open->held && open->users.load(std::memory_order_acquire) == 1) return KVC_OK;
+  if (!open) return open_slot(&open, seq, error);
+  if (open->held ? named && is_adopted(*open, seq.names[chunk - seq.sealed], *index_) : open->users.load(std::memory_order_acquire) == 1) return KVC_OK;
   return materialize(plan, seq, chunk, error);
 }
 
 kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) {
   const uint64_t chunk_tokens = seq.chunk_tokens(), slot_bytes = seq.scope->layout.slot_bytes();
+  if (plan.chunk_end > seq.sealed + seq.open.size()) seq.open.resize(plan.chunk_end - seq.sealed);
+  plan.adopt(*this, seq);
   uint64_t stay_open = 0;
   for (uint64_t c = std::max(plan.sealed, plan.chunk_begin); c < plan.chunk_end; c++)
-    stay_open += c - seq.sealed >= seq.open.size() || !seq.open[c - seq.sealed];
+    stay_open += !seq.open[c - seq.sealed];
   if (open_bytes_.load(std::memory_order_relaxed) + stay_open * slot_bytes > open_bytes_max_)
     return fail(error, KVC_ERR_FULL, "%llu bytes of rows are not sealed, %llu more are needed: open_bytes_max is %llu",
                 static_cast<unsigned long long>(open_bytes_.load(std::memory_order_relaxed)), static_cast<unsigned long long>(stay_open * slot_bytes),
@@ -208,7 +220,6 @@ kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) 
     }
     if (seq.table->refs.capacity() < plan.sealed) seq.table->refs.reserve(std::max<uint64_t>(plan.sealed, seq.table->refs.capacity() * 2));
   }
-  if (plan.chunk_end > seq.sealed + seq.open.size()) seq.open.resize(plan.chunk_end - seq.sealed);
   for (uint64_t c = plan.chunk_begin; c < plan.chunk_end; c++) {
     const bool touched = std::any_of(plan.runs.begin(), plan.runs.end(), [&](const Run &run) { return run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
     if (touched) KVC_TRY(reserve_chunk(plan, seq, c, error));
@@ -335,7 +346,10 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   }
   if (!plan.replaced.empty()) {
     std::lock_guard lock(mutex_);
-    for (const AppendPlan::Replaced &r : plan.replaced) open_chunk_unref(r.before);
+    for (const AppendPlan::Replaced &r : plan.replaced) {
+      if (r.before->slot.generation && seq.open[r.index]->held) metrics_.dropped_commits.fetch_add(1, std::memory_order_relaxed);
+      open_chunk_unref(r.before);
+    }
   }
   for (const Run &run : plan.runs) copy_run(seq, run);
   seq.scope->tokens_written.fetch_add(plan.length - seq.length, std::memory_order_relaxed);

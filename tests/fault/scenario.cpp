@@ -141,6 +141,11 @@ void Scenario::add_branches() {
   add("fork", [this] { return kvc_seq_fork(&whole_, first_, KVC_ALL, &error_); });
   add("fork in a chunk", [this] { return kvc_seq_fork(&cut_, first_, 20, &error_); });
   add("append to a fork with open rows", [this] { return append(whole_, {1, 2, 3, 4, 5, 6, 7}, 61, 68, 0, 3, 8); });
+  add("fork with open rows", [this] { return kvc_seq_fork(&late_, whole_, KVC_ALL, &error_); });
+  const std::vector<int32_t> ahead(other_.begin() + 100, other_.begin() + 128);
+  add("append ids ahead", [=, this] { return append(late_, ahead, 68, 70, 0, 3, 13); });
+  add("append the same to the other", [=, this] { return append(whole_, ahead, 68, 96, 0, 3, 14); });
+  add("append what is held behind own rows", [this] { return append(late_, {}, 70, 90, 0, 3, 15); });
   add("append to a fork that was cut", [this] { return append(cut_, {other_.begin() + 20, other_.begin() + 90}, 20, 90, 0, 3, 9); });
   add("lease of what is cut off", [this] { return kvc_seq_lease(&cut_lease_, matched_, 0, KVC_ALL, KVC_FOREVER, nullptr, &error_); });
   add("truncate in a chunk", [this] { return kvc_seq_truncate(matched_, 70, &error_); });
@@ -312,7 +317,7 @@ std::string Scenario::snapshot() {
   put_number(all, static_cast<uint64_t>(kvc_store_get_info(&info, store_, &error_)));
   for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count}) put_number(all, number);
   if (!conditions_.tight) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
-  for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) snapshot_rows(all, seq);
+  for (kvc_seq **seq : sequences()) snapshot_rows(all, *seq);
   if (!objects_) return all;
   kvc_object_entry entries[8];
   size_t count = 0;
@@ -331,10 +336,10 @@ std::string Scenario::snapshot() {
 
 std::vector<Scenario::Page> Scenario::pages() {
   std::vector<Page> pages;
-  for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) {
+  for (kvc_seq **seq : sequences()) {
     kvc_seq_info info;
     KVC_INIT(&info);
-    if (!seq || kvc_seq_get_info(&info, seq, &error_) != KVC_OK) continue;
+    if (!*seq || kvc_seq_get_info(&info, *seq, &error_) != KVC_OK) continue;
     for (uint32_t l = 0; l < geometry_.layers.size(); l++)
       for (uint64_t begin = 0; begin < info.tokens; begin += kChunk) {
         std::string rows(2 * 16384, 0);
@@ -343,7 +348,7 @@ std::vector<Scenario::Page> Scenario::pages() {
         r.layer_begin = l, r.layer_count = 1, r.token_begin = begin, r.token_count = std::min(kChunk, info.tokens - begin);
         r.k.data = rows.data(), r.k.bytes = rows.size() / 2;
         r.v.data = rows.data() + rows.size() / 2, r.v.bytes = rows.size() / 2;
-        const kvc_status status = kvc_gather(nullptr, seq, &r, 1, nullptr, &error_);
+        const kvc_status status = kvc_gather(nullptr, *seq, &r, 1, nullptr, &error_);
         pages.push_back({begin / kChunk, status == KVC_OK ? std::optional(rows) : std::nullopt});
       }
   }
@@ -352,10 +357,10 @@ std::vector<Scenario::Page> Scenario::pages() {
 
 std::string Scenario::lengths() {
   std::string all;
-  for (kvc_seq *seq : {first_, matched_, whole_, cut_, private_}) {
+  for (kvc_seq **seq : sequences()) {
     kvc_seq_info info;
     KVC_INIT(&info);
-    if (!seq || kvc_seq_get_info(&info, seq, &error_) != KVC_OK) continue;
+    if (!*seq || kvc_seq_get_info(&info, *seq, &error_) != KVC_OK) continue;
     put_number(all, info.tokens), put_number(all, info.tokens_given), put_number(all, info.tokens_sealed);
   }
   return all;
@@ -363,7 +368,7 @@ std::string Scenario::lengths() {
 
 std::string Scenario::drain() {
   const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
-  for (kvc_seq **seq : {&first_, &matched_, &whole_, &cut_, &private_})
+  for (kvc_seq **seq : sequences())
     if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
   for (kvc_lease **lease : {&lease_, &cut_lease_, &object_lease_})
     if (kvc_lease_release(std::exchange(*lease, nullptr), &error_) != KVC_OK) return failed("lease_release");

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -59,6 +60,7 @@ class Scenario {
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list);
   void snapshot_rows(std::string &to, kvc_seq *seq);
+  std::array<kvc_seq **, 6> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_}; }
 
   const Conditions conditions_;
   const model::Geometry &geometry_;
@@ -66,7 +68,7 @@ class Scenario {
   kvc_error error_;
   kvc_store *store_ = nullptr;
   kvc_scope *scope_ = nullptr, *objects_ = nullptr, *others_ = nullptr;
-  kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *private_ = nullptr;
+  kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
   std::vector<int32_t> prompt_, other_;
 };

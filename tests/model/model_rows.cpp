@@ -136,7 +136,6 @@ void Model::settle_append(Seq &seq, const Call &call, bool evicted) {
   const Geometry &g = geometry_of(seq);
   const uint64_t chunk_tokens = g.chunk_tokens, sealed_before = seq.sealed.size();
   seq.identity.ids.insert(seq.identity.ids.end(), call.ids.begin(), call.ids.end());
-  const auto rows_before = seq.open;
   uint64_t most = 0, length_after = UINT64_MAX;
   for (uint32_t l = 0; l < g.layers.size(); l++) {
     for (uint64_t t = filled(seq, l); t < call.target[l]; t++) seq.open[l].push_back(stamp_of(call.writer, l, t));
@@ -148,14 +147,12 @@ void Model::settle_append(Seq &seq, const Call &call, bool evicted) {
   for (uint64_t c = sealed_before; c * chunk_tokens < most; c++) {
     const uint64_t from = (c - sealed_before) * chunk_tokens;
     std::vector<std::vector<uint64_t>> own(g.layers.size());
-    bool touched = false;
     for (uint32_t l = 0; l < own.size(); l++) {
       const auto &rows = seq.open[l];
       if (rows.size() > from) own[l].assign(rows.begin() + static_cast<int64_t>(from), rows.begin() + static_cast<int64_t>(std::min(rows.size(), from + chunk_tokens)));
-      touched = touched || (rows_before[l].size() < rows.size() && rows_before[l].size() < from + chunk_tokens && rows.size() > from);
     }
     const bool complete = c < sealed_after;
-    ChunkPtr chunk = touched ? settle_chunk(seq, c, own, complete, evicted) : nullptr;
+    ChunkPtr chunk = settle_chunk(seq, c, own, complete, evicted);
     if (chunk)  // an open chunk reads so too
       for (uint32_t l = 0; l < own.size(); l++)
         for (uint64_t t = 0; t < own[l].size(); t++) seq.open[l][from + t] = chunk->stamps[l * chunk_tokens + t];
