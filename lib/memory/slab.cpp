@@ -152,6 +152,10 @@ uint64_t Slab::bytes(SlotId id) const {
   return impl_->books->slots.find(id, place) ? slot_bytes(place) : 0;
 }
 
+uint64_t Slab::rounded_bytes(uint64_t bytes) {
+  return bytes <= kSmallBytesMax ? class_bytes(class_of(bytes)) : (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+}
+
 uint64_t Slab::capacity_bytes() const { return impl_->arena.bytes(); }
 
 uint64_t Slab::used_bytes() const {

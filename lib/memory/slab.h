@@ -43,6 +43,8 @@ class Slab {
   /// Bytes of the slot's class (>= what was asked for); 0 when stale.
   uint64_t bytes(SlotId id) const;
 
+  /// What a slot of so many bytes takes, unless only one of a larger class was left.
+  static uint64_t rounded_bytes(uint64_t bytes);
   uint64_t capacity_bytes() const;
   /// Bytes of live slots after rounding: what kvc_store_info.memory_used reports.
   uint64_t used_bytes() const;

@@ -65,18 +65,25 @@ struct HeadCover {
 
 /// What a call will have done when it succeeds.
 struct Store::AppendPlan {
-  explicit AppendPlan(std::pmr::memory_resource *scratch) : runs(scratch), filled(scratch), replaced(scratch) {}
+  AppendPlan(const Sequence &seq, std::pmr::memory_resource *scratch)
+      : runs(scratch), filled(scratch), slots(scratch), replaced(scratch), ids_before(seq.ids.size()), open_before(seq.open.size()), names_before(seq.names.size()) {}
   struct Replaced {
     uint64_t index;
     OpenChunk *before;  // still ours
   };
   void adopt(Store &store, Sequence &seq);
+  void list_slots(Store &store, Sequence &seq);
+  kvc_status check_room(const Store &store, const Sequence &seq, Error &error) const;
+  void undo(Store &store, Sequence &seq) const;
+
   std::pmr::vector<Run> runs;
   std::pmr::vector<uint64_t> filled;
+  std::pmr::vector<uint64_t> slots;  // chunks that need one of their own
   std::pmr::vector<Replaced> replaced;  // open chunks that were copied or given up: what stood there comes back if the call fails
   uint64_t length = 0;
   uint64_t chunk_begin = 0, chunk_end = 0;  // that rows go to
   uint64_t sealed = 0;                      // chunks sealed after the call
+  const size_t ids_before, open_before, names_before;
 };
 
 kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error) {
@@ -185,26 +192,69 @@ void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
   }
 }
 
-/// Makes the chunk ready for rows: adopted, or a slot that is ours alone.
+/// Chunks of the call that are neither adopted nor in a slot that is ours alone.
+void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  for (uint64_t c = chunk_begin; c < chunk_end; c++) {
+    const bool touched = std::any_of(runs.begin(), runs.end(), [&](const Run &run) { return run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
+    if (!touched) continue;
+    const bool named = store.name_chunk(seq, c);
+    const OpenChunk *open = seq.open[c - seq.sealed];
+    const bool ready = open && (open->held ? named && is_adopted(*open, seq.names[c - seq.sealed], *store.index_) : open->users.load(std::memory_order_acquire) == 1);
+    if (!ready) slots.push_back(c);
+  }
+}
+
+/// What can be said before anything is evicted.
+kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq, Error &error) const {
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes()), capacity = store.slab_.capacity_bytes();
+  if (slots.size() > capacity / slot_bytes)
+    return fail(error, KVC_ERR_FULL, "%zu chunks of %llu bytes are needed: memory_bytes is %llu", slots.size(), static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(capacity));
+  const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
+  uint64_t open_bytes = store.open_bytes_.load(std::memory_order_relaxed);
+  for (uint64_t i = 0; i < sealed - seq.sealed && i < seq.open.size(); i++) open_bytes -= own_bytes(seq.open[i]);
+  for (const Replaced &r : replaced) open_bytes -= own_bytes(r.before);
+  const uint64_t more_bytes = slot_bytes * static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), [&](uint64_t c) { return c >= sealed; }));
+  if (more_bytes && open_bytes + more_bytes > store.open_bytes_max_)
+    return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(open_bytes),
+                static_cast<unsigned long long>(more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
+  return KVC_OK;
+}
+
+/// The sequence is as it was before the call.  Under the lock.
+void Store::AppendPlan::undo(Store &store, Sequence &seq) const {
+  for (const Replaced &r : replaced) {
+    store.open_chunk_unref(seq.open[r.index]);
+    seq.open[r.index] = r.before;
+  }
+  for (size_t i = 0; i < seq.open.size(); i++)  // rows were never copied here
+    if (most_filled(seq) <= (seq.sealed + i) * seq.chunk_tokens()) {
+      store.open_chunk_unref(seq.open[i]);
+      seq.open[i] = nullptr;
+    }
+  seq.open.resize(std::min(open_before, seq.open.size()));
+  seq.ids.resize(std::min(ids_before, seq.ids.size()));
+  seq.names.resize(std::min(names_before, seq.names.size()));
+}
+
 kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
-  const bool named = name_chunk(seq, chunk);
-  if (!open) return open_slot(&open, seq, error);
-  if (open->held ? named && is_adopted(*open, seq.names[chunk - seq.sealed], *index_) : open->users.load(std::memory_order_acquire) == 1) return KVC_OK;
-  return materialize(plan, seq, chunk, error);
+  const kvc_status status = open ? materialize(plan, seq, chunk, error) : open_slot(&open, seq, error);
+  if (status != KVC_ERR_FULL) return status;
+  uint64_t own_bytes = 0;  // that this call has taken
+  const auto own_end = std::find(plan.slots.begin(), plan.slots.end(), chunk);
+  for (auto c = plan.slots.begin(); c != own_end; ++c) own_bytes += slab_.bytes(seq.open[*c - seq.sealed]->slot);
+  return fail(error, KVC_ERR_FULL, "%zu chunks of %llu bytes are needed: %llu of %llu are in use, all of them open or leased; after %zu chunks the largest free piece has %llu",
+              plan.slots.size(), static_cast<unsigned long long>(memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes())),
+              static_cast<unsigned long long>(slab_.used_bytes() - own_bytes), static_cast<unsigned long long>(slab_.capacity_bytes()),
+              static_cast<size_t>(own_end - plan.slots.begin()), static_cast<unsigned long long>(slab_.largest_free_bytes()));
 }
 
 kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) {
-  const uint64_t chunk_tokens = seq.chunk_tokens(), slot_bytes = seq.scope->layout.slot_bytes();
   if (plan.chunk_end > seq.sealed + seq.open.size()) seq.open.resize(plan.chunk_end - seq.sealed);
   plan.adopt(*this, seq);
-  uint64_t stay_open = 0;
-  for (uint64_t c = std::max(plan.sealed, plan.chunk_begin); c < plan.chunk_end; c++)
-    stay_open += !seq.open[c - seq.sealed];
-  if (open_bytes_.load(std::memory_order_relaxed) + stay_open * slot_bytes > open_bytes_max_)
-    return fail(error, KVC_ERR_FULL, "%llu bytes of rows are not sealed, %llu more are needed: open_bytes_max is %llu",
-                static_cast<unsigned long long>(open_bytes_.load(std::memory_order_relaxed)), static_cast<unsigned long long>(stay_open * slot_bytes),
-                static_cast<unsigned long long>(open_bytes_max_));
+  plan.list_slots(*this, seq);
+  KVC_TRY(plan.check_room(*this, seq, error));
   if (plan.sealed > seq.sealed) {  // a table of its own, long enough that sealing cannot fail
     if (!seq.table || seq.table->users.load(std::memory_order_acquire) > 1 || seq.table->refs.size() > seq.sealed) {
       Table *own = make<Table>(&resource_, &resource_);
@@ -220,10 +270,7 @@ kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) 
     }
     if (seq.table->refs.capacity() < plan.sealed) seq.table->refs.reserve(std::max<uint64_t>(plan.sealed, seq.table->refs.capacity() * 2));
   }
-  for (uint64_t c = plan.chunk_begin; c < plan.chunk_end; c++) {
-    const bool touched = std::any_of(plan.runs.begin(), plan.runs.end(), [&](const Run &run) { return run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
-    if (touched) KVC_TRY(reserve_chunk(plan, seq, c, error));
-  }
+  for (const uint64_t c : plan.slots) KVC_TRY(reserve_chunk(plan, seq, c, error));
   return KVC_OK;
 }
 
@@ -301,7 +348,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   }
   std::array<std::byte, 2048> stack;
   std::pmr::monotonic_buffer_resource scratch(stack.data(), stack.size(), &resource_);
-  AppendPlan plan(&scratch);
+  AppendPlan plan(seq, &scratch);
   plan.runs.assign(rows.size(), only);
   for (size_t i = 0; i < rows.size() && rows.size() > 1; i++)
     KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.scope->shape, Direction::append, seq.filled, &scratch, error));
@@ -311,7 +358,6 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
                 static_cast<unsigned long long>(seq.given), static_cast<unsigned long long>(most_filled(seq)));
   KVC_TRY(plan_append(plan, seq, seq.given + ids.size(), error));
 
-  const size_t ids_before = seq.ids.size(), open_before = seq.open.size(), names_before = seq.names.size();
   const uint32_t seals = static_cast<uint32_t>(plan.sealed - seq.sealed);
   kvc_status status = KVC_OK;
   bool reserved = false;
@@ -330,18 +376,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   if (status != KVC_OK) {
     std::lock_guard lock(mutex_);
     if (reserved) index_->unreserve(seals);
-    for (const AppendPlan::Replaced &r : plan.replaced) {
-      open_chunk_unref(seq.open[r.index]);
-      seq.open[r.index] = r.before;
-    }
-    for (size_t i = 0; i < seq.open.size(); i++)  // rows were never copied here
-      if (std::none_of(seq.filled.begin(), seq.filled.end(), [&](uint64_t f) { return f > (seq.sealed + i) * seq.chunk_tokens(); })) {
-        open_chunk_unref(seq.open[i]);
-        seq.open[i] = nullptr;
-      }
-    seq.open.resize(std::min(open_before, seq.open.size()));
-    seq.ids.resize(ids_before < seq.ids.size() ? ids_before : seq.ids.size());
-    seq.names.resize(std::min(names_before, seq.names.size()));
+    plan.undo(*this, seq);
     return status;
   }
   if (!plan.replaced.empty()) {
