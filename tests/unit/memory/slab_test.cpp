@@ -51,6 +51,15 @@ TEST_F(SlabTest, RefusesZeroBytesAndMoreThanTheArenaEverHolds) {
   slab_.give(take(2 * kMebi));
 }
 
+TEST_F(SlabTest, ASlotTakesTheBytesThatItsSizeIsRoundedTo) {
+  open(4 * kMebi);
+  for (const uint64_t bytes : {1, 64, 65, 513, 4096, 30000, 32768, 32769, 36864, 100000}) {
+    const SlotId id = take(bytes);
+    EXPECT_EQ(slab_.used_bytes(), Slab::rounded_bytes(bytes)) << bytes;
+    slab_.give(id);
+  }
+}
+
 TEST_F(SlabTest, WhenFullItSaysHowMuchIsFreeAndAGiveMakesRoomAgain) {
   open(4 * kMebi);
   for (const uint64_t bytes : {uint64_t{64}, uint64_t{640}, uint64_t{4096}, uint64_t{30000}, uint64_t{32769}, kMebi}) {
