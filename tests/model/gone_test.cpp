@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kvc/kvc.h"
+#include "../unit/api/host.h"
 
 namespace {
+
+using namespace kvc_test;
 
 constexpr uint32_t kDim = 64, kTokens = 16, kChunks = 4;
 constexpr uint64_t kMemory = 22 << 20;
@@ -53,24 +55,10 @@ bool flip_bit(const void *pattern, size_t bytes) {
 class Gone : public testing::Test {
  protected:
   void open(uint32_t flags) {
-    KVC_INIT(&error_);
-    kvc_store_options o;
-    KVC_INIT(&o);
-    o.memory_bytes = kMemory;
-    o.flags = flags;
-    o.lease_ms = KVC_FOREVER;
-    ASSERT_EQ(kvc_open(&store_, "mem:", &o, &error_), KVC_OK) << error_.message;
-    const kvc_layer layers = {1, KVC_LAYER_FULL, 1, kDim, kDim, 0, 0, 0, 0, {0, 0, 0}};
-    kvc_shape shape;
-    KVC_INIT(&shape);
-    shape.dtype = KVC_F32, shape.chunk_tokens = kTokens, shape.layers = &layers, shape.layer_runs = 1;
-    kvc_scope_options so;
-    KVC_INIT(&so);
-    so.model = "gone", so.shape = &shape;
-    ASSERT_EQ(kvc_scope_create(&scope_, store_, &so, &error_), KVC_OK) << error_.message;
-    for (uint32_t i = 0; i < kTokens * kChunks; i++) ids_.push_back(static_cast<int32_t>(i * 7));
+    kvc_store_options options = Host::options_of(kMemory, flags);
+    options.lease_ms = KVC_FOREVER;
+    host_.emplace(options, std::vector{full_layers(1, 1, kDim, kDim)}, KVC_F32, kTokens);
   }
-  void TearDown() override { EXPECT_EQ(kvc_close(store_, nullptr), KVC_OK); }
 
   static kvc_rows run(Rows &rows, uint32_t begin) {
     kvc_rows r;
@@ -85,13 +73,13 @@ class Gone : public testing::Test {
   kvc_status append(kvc_seq *seq, uint32_t writer, uint32_t begin, uint32_t end) {
     Rows rows = rows_of(writer, begin, end);
     const kvc_rows r = run(rows, begin);
-    return kvc_append(seq, ids_.data() + begin, end - begin, &r, 1, nullptr, &error_);
+    return kvc_append(seq, ids_.data() + begin, end - begin, &r, 1, nullptr, &host_->error);
   }
   kvc_seq *match(uint64_t *tokens, uint64_t count = UINT64_MAX) {
     kvc_match_info info;
     KVC_INIT(&info);
     kvc_seq *seq = nullptr;
-    EXPECT_EQ(kvc_match(&seq, &info, scope_, ids_.data(), std::min<uint64_t>(count, ids_.size()), nullptr, nullptr, &error_), KVC_OK) << error_.message;
+    EXPECT_EQ(kvc_match(&seq, &info, host_->scope, ids_.data(), std::min<uint64_t>(count, ids_.size()), nullptr, nullptr, &host_->error), KVC_OK) << host_->error.message;
     *tokens = info.tokens;
     return seq;
   }
@@ -100,9 +88,9 @@ class Gone : public testing::Test {
     Rows rows((end - begin) * kDim);
     kvc_rows r = run(rows, begin);
     r.v.data = nullptr;
-    const kvc_status status = kvc_gather(nullptr, seq, &r, 1, nullptr, &error_);
+    const kvc_status status = kvc_gather(nullptr, seq, &r, 1, nullptr, &host_->error);
     if (status == KVC_ERR_GONE) return std::nullopt;
-    EXPECT_EQ(status, KVC_OK) << error_.message;
+    EXPECT_EQ(status, KVC_OK) << host_->error.message;
     const uint32_t writer = rows[0] >> 20;
     return rows == rows_of(writer, begin, end) ? writer : 0;
   }
@@ -113,7 +101,7 @@ class Gone : public testing::Test {
   kvc_verify_info verify(kvc_status expected) {
     kvc_verify_info info;
     KVC_INIT(&info);
-    EXPECT_EQ(kvc_store_verify(&info, store_, nullptr, &error_), expected) << error_.message;
+    EXPECT_EQ(kvc_store_verify(&info, host_->store, nullptr, &host_->error), expected) << host_->error.message;
     return info;
   }
   /// Everything that nobody holds.
@@ -124,20 +112,18 @@ class Gone : public testing::Test {
       const std::string key = "fill" + std::to_string(i);
       kvc_object object{};
       object.key = key.data(), object.key_size = key.size(), object.parts = &part, object.part_count = 1;
-      ASSERT_EQ(kvc_object_put(nullptr, scope_, &object, 1, nullptr, nullptr, &error_), KVC_OK) << error_.message;
+      ASSERT_EQ(kvc_object_put(nullptr, host_->scope, &object, 1, nullptr, nullptr, &host_->error), KVC_OK) << host_->error.message;
     }
   }
   kvc_seq *sequence_of(uint32_t writer) {
     kvc_seq *seq = nullptr;
-    EXPECT_EQ(kvc_seq_create(&seq, scope_, nullptr, &error_), KVC_OK);
-    EXPECT_EQ(append(seq, writer, 0, kTokens * kChunks), KVC_OK) << error_.message;
+    EXPECT_EQ(kvc_seq_create(&seq, host_->scope, nullptr, &host_->error), KVC_OK);
+    EXPECT_EQ(append(seq, writer, 0, kTokens * kChunks), KVC_OK) << host_->error.message;
     return seq;
   }
 
-  kvc_store *store_ = nullptr;
-  kvc_scope *scope_ = nullptr;
-  kvc_error error_;
-  std::vector<int32_t> ids_;
+  std::optional<Host> host_;
+  const std::vector<int32_t> ids_ = ids(kTokens * kChunks);
 };
 
 TEST_F(Gone, WithVerifiedReadsAFlippedBitIsAMissAndTheRowsBeforeItAreRight) {
@@ -153,13 +139,13 @@ TEST_F(Gone, WithVerifiedReadsAFlippedBitIsAMissAndTheRowsBeforeItAreRight) {
   }();
   kvc_result result;
   KVC_INIT(&result);
-  EXPECT_EQ(kvc_gather(&result, seq, &r, 1, nullptr, &error_), KVC_ERR_GONE);
+  EXPECT_EQ(kvc_gather(&result, seq, &r, 1, nullptr, &host_->error), KVC_ERR_GONE);
   EXPECT_EQ(result.done, 2u * kTokens);
   rows.resize(2 * kTokens * kDim);
   EXPECT_EQ(rows, rows_of(1, 0, 2 * kTokens));
   kvc_metrics metrics;
   KVC_INIT(&metrics);
-  ASSERT_EQ(kvc_metrics_read(&metrics, store_, &error_), KVC_OK);
+  ASSERT_EQ(kvc_metrics_read(&metrics, host_->store, &host_->error), KVC_OK);
   EXPECT_EQ(metrics.checksum_failures, 1u);
   uint64_t tokens;
   match(&tokens);
@@ -197,8 +183,8 @@ TEST_F(Gone, APrefixThatIsAppendedAgainIsHeldByWhoAppendedIt) {
   kvc_seq *found = match(&tokens);
   EXPECT_EQ(tokens, kTokens * kChunks);
   EXPECT_EQ(read(found, 0, kTokens * kChunks), 2u);
-  EXPECT_EQ(kvc_seq_release(old, &error_), KVC_OK);
-  EXPECT_EQ(kvc_seq_release(again, &error_), KVC_OK);
+  EXPECT_EQ(kvc_seq_release(old, &host_->error), KVC_OK);
+  EXPECT_EQ(kvc_seq_release(again, &host_->error), KVC_OK);
   evict_all();
   EXPECT_EQ(read(found, 0, kTokens * kChunks), 2u);
   verify(KVC_OK);
@@ -208,11 +194,11 @@ TEST_F(Gone, WhoGoesOnBehindABadChunkKeepsHisRowsAndNobodyFindsThem) {
   open(0);
   uint64_t tokens;
   kvc_seq *seq = nullptr;
-  ASSERT_EQ(kvc_seq_create(&seq, scope_, nullptr, &error_), KVC_OK);
+  ASSERT_EQ(kvc_seq_create(&seq, host_->scope, nullptr, &host_->error), KVC_OK);
   ASSERT_EQ(append(seq, 1, 0, 2 * kTokens), KVC_OK);
   flip(1, 0);
   verify(KVC_ERR_CORRUPT);
-  ASSERT_EQ(append(seq, 1, 2 * kTokens, 3 * kTokens), KVC_OK) << error_.message;
+  ASSERT_EQ(append(seq, 1, 2 * kTokens, 3 * kTokens), KVC_OK) << host_->error.message;
   EXPECT_EQ(read(seq, kTokens, 3 * kTokens), 1u);
   match(&tokens);
   EXPECT_EQ(tokens, 0u);
@@ -225,17 +211,16 @@ TEST_F(Gone, WhoGoesOnBehindABadChunkKeepsHisRowsAndNobodyFindsThem) {
 
 TEST_F(Gone, RowsOfABadChunkThatWasCutAreNeverCopiedOn) {
   for (const bool verified : {false, true}) {
-    if (verified) TearDown(), store_ = nullptr, ids_.clear();
     open(verified ? static_cast<uint32_t>(KVC_OPEN_VERIFY_READS) : 0);
     kvc_seq *seq = sequence_of(1);
-    ASSERT_EQ(kvc_seq_truncate(seq, kTokens + 8, &error_), KVC_OK);
+    ASSERT_EQ(kvc_seq_truncate(seq, kTokens + 8, &host_->error), KVC_OK);
     ASSERT_EQ(read(seq, kTokens, kTokens + 8), 1u);
     flip(1, 1);
     if (!verified) verify(KVC_ERR_CORRUPT);
-    EXPECT_EQ(append(seq, 3, kTokens + 8, kTokens + 10), KVC_ERR_GONE) << error_.message;
+    EXPECT_EQ(append(seq, 3, kTokens + 8, kTokens + 10), KVC_ERR_GONE) << host_->error.message;
     EXPECT_EQ(read(seq, kTokens, kTokens + 8), std::nullopt);
-    ASSERT_EQ(kvc_seq_truncate(seq, kTokens, &error_), KVC_OK);
-    ASSERT_EQ(append(seq, 3, kTokens, 2 * kTokens), KVC_OK) << error_.message;
+    ASSERT_EQ(kvc_seq_truncate(seq, kTokens, &host_->error), KVC_OK);
+    ASSERT_EQ(append(seq, 3, kTokens, 2 * kTokens), KVC_OK) << host_->error.message;
     EXPECT_EQ(read(seq, kTokens, 2 * kTokens), 3u);
     EXPECT_EQ(read(seq, 0, kTokens), 1u);
   }
@@ -247,11 +232,11 @@ TEST_F(Gone, AnObjectWithAFlippedBitIsAMiss) {
   kvc_bytes part{value.data(), value.size() * sizeof(uint32_t)};
   kvc_object object{};
   object.key = "key", object.key_size = 3, object.parts = &part, object.part_count = 1;
-  ASSERT_EQ(kvc_object_put(nullptr, scope_, &object, 1, nullptr, nullptr, &error_), KVC_OK);
-  ASSERT_EQ(kvc_object_get(nullptr, scope_, &object, 1, nullptr, nullptr, &error_), KVC_OK);
+  ASSERT_EQ(kvc_object_put(nullptr, host_->scope, &object, 1, nullptr, nullptr, &host_->error), KVC_OK);
+  ASSERT_EQ(kvc_object_get(nullptr, host_->scope, &object, 1, nullptr, nullptr, &host_->error), KVC_OK);
   flip(9, 1);
-  EXPECT_EQ(kvc_object_get(nullptr, scope_, &object, 1, nullptr, nullptr, &error_), KVC_ERR_GONE);
-  EXPECT_EQ(kvc_object_get(nullptr, scope_, &object, 1, nullptr, nullptr, &error_), KVC_ERR_NOT_FOUND);
+  EXPECT_EQ(kvc_object_get(nullptr, host_->scope, &object, 1, nullptr, nullptr, &host_->error), KVC_ERR_GONE);
+  EXPECT_EQ(kvc_object_get(nullptr, host_->scope, &object, 1, nullptr, nullptr, &host_->error), KVC_ERR_NOT_FOUND);
   verify(KVC_OK);
 }
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "kvc/kvc.h"
+#include "../unit/api/host.h"
 
 namespace kvc::model {
 namespace {
@@ -84,31 +84,17 @@ struct Record {
 class World {
  public:
   explicit World(uint64_t room_bytes) {
-    KVC_INIT(&error_);
-    kvc_store_options o;
-    KVC_INIT(&o);
-    o.memory_bytes = 2 << 20;
-    o.open_bytes_max = o.memory_bytes;
-    EXPECT_EQ(kvc_open(&store_, "mem:", &o, &error_), KVC_OK) << error_.message;
-    const kvc_layer layers = {kLayers, KVC_LAYER_FULL, kHeads, kDim, kDim, 0, 0, 0, 0, {0, 0, 0}};
-    kvc_shape shape;
-    KVC_INIT(&shape);
-    shape.dtype = KVC_F32, shape.chunk_tokens = kTokens, shape.layers = &layers, shape.layer_runs = 1;
-    kvc_scope_options so;
-    KVC_INIT(&so);
-    so.model = "histories", so.shape = &shape;
-    EXPECT_EQ(kvc_scope_create(&scope_, store_, &so, &error_), KVC_OK) << error_.message;
     std::vector<uint8_t> ballast((2 << 20) - room_bytes);
     kvc_bytes part{ballast.data(), ballast.size()};
     kvc_object object{};
     object.key = "ballast", object.key_size = 7, object.parts = &part, object.part_count = 1;
-    EXPECT_EQ(kvc_object_put(nullptr, scope_, &object, 1, nullptr, nullptr, &error_), KVC_OK) << error_.message;
+    EXPECT_EQ(kvc_object_put(nullptr, host_.scope, &object, 1, nullptr, nullptr, &host_.error), KVC_OK) << host_.error.message;
     kvc_object_options oo;
     KVC_INIT(&oo);
     oo.flags = KVC_OBJECT_LEASE, oo.lease_ms = KVC_FOREVER;
     kvc_result result;
     KVC_INIT(&result);
-    EXPECT_EQ(kvc_object_exists(&result, scope_, &object, 1, &oo, nullptr, &error_), KVC_OK) << error_.message;
+    EXPECT_EQ(kvc_object_exists(&result, host_.scope, &object, 1, &oo, nullptr, &host_.error), KVC_OK) << host_.error.message;
     std::mt19937 random(1);
     for (auto &ids : prefixes_) {
       ids.resize(kPrefixTokens);
@@ -116,7 +102,6 @@ class World {
     }
     for (uint32_t p = 1; p < kPrefixes; p += 2) std::copy_n(prefixes_[p - 1].begin(), kPrefixTokens / 2, prefixes_[p].begin());  // half in common
   }
-  ~World() { EXPECT_EQ(kvc_close(store_, nullptr), KVC_OK); }
 
   /// Chunks in common have one name: that of the first prefix that has them.
   static uint32_t register_of(uint32_t prefix, uint32_t chunk) { return (chunk < kChunks / 2 ? prefix & ~1u : prefix) * kChunks + chunk; }
@@ -134,7 +119,7 @@ class World {
     kvc_seq *seq;
     const std::vector<int32_t> &ids = prefixes_[r.prefix];
     r.match_begin = ++time_;
-    if (kvc_match(&seq, &info, scope_, ids.data(), ids.size(), &o, nullptr, &error) != KVC_OK) return failed("match");
+    if (kvc_match(&seq, &info, host_.scope, ids.data(), ids.size(), &o, nullptr, &error) != KVC_OK) return failed("match");
     r.match_end = ++time_;
     r.found = static_cast<uint32_t>(info.tokens) / kTokens;
     Rows rows;
@@ -162,7 +147,7 @@ class World {
     if (kept && kvc_seq_release(seq, &error) != KVC_OK) return failed("release");
     if (kept) {  // a lease outlives its sequence: a new match finds all of it
       KVC_INIT(&info);
-      if (kvc_match(&seq, &info, scope_, ids.data(), ids.size(), &o, nullptr, &error) != KVC_OK) return failed("match");
+      if (kvc_match(&seq, &info, host_.scope, ids.data(), ids.size(), &o, nullptr, &error) != KVC_OK) return failed("match");
       if (info.tokens / kTokens < held) return *why = "a match found " + std::to_string(info.tokens) + " tokens of " + std::to_string(held * kTokens) + " leased", false;
     }
     if (held) {
@@ -181,21 +166,19 @@ class World {
   uint64_t evictions() {
     kvc_metrics metrics;
     KVC_INIT(&metrics);
-    EXPECT_EQ(kvc_metrics_read(&metrics, store_, &error_), KVC_OK);
+    EXPECT_EQ(kvc_metrics_read(&metrics, host_.store, &host_.error), KVC_OK);
     return metrics.evicted_chunks;
   }
   void expect_nothing_pinned_and_sums_right(uint64_t room_bytes) {
     kvc_store_info info;
     KVC_INIT(&info);
-    EXPECT_EQ(kvc_store_get_info(&info, store_, &error_), KVC_OK);
+    EXPECT_EQ(kvc_store_get_info(&info, host_.store, &host_.error), KVC_OK);
     EXPECT_LE(info.memory_pinned, (2u << 20) - room_bytes + 8192) << "only the ballast is held";
-    EXPECT_EQ(kvc_store_verify(nullptr, store_, nullptr, &error_), KVC_OK) << error_.message;
+    EXPECT_EQ(kvc_store_verify(nullptr, host_.store, nullptr, &host_.error), KVC_OK) << host_.error.message;
   }
 
  private:
-  kvc_store *store_ = nullptr;
-  kvc_scope *scope_ = nullptr;
-  kvc_error error_;
+  kvc_test::Host host_{{kvc_test::full_layers(kLayers, kHeads, kDim, kDim)}, KVC_F32, kTokens, 2 << 20};
   std::vector<int32_t> prefixes_[kPrefixes];
   std::atomic<uint64_t> time_{0};
 };

@@ -72,13 +72,17 @@ struct Host {
   ScopeHandle scope;
 
   explicit Host(std::vector<kvc_layer> layers, uint32_t dtype = KVC_F16, uint32_t chunk_tokens = 0, uint64_t memory_bytes = 64u << 20,
-                uint32_t flags = 0) {
-    auto options = sized<kvc_store_options>();
-    options.memory_bytes = memory_bytes;
-    options.open_bytes_max = memory_bytes;
-    options.flags = flags;
+                uint32_t flags = 0)
+      : Host(options_of(memory_bytes, flags), layers, dtype, chunk_tokens) {}
+  Host(const kvc_store_options &options, const std::vector<kvc_layer> &layers, uint32_t dtype, uint32_t chunk_tokens) {
     EXPECT_EQ(kvc_open(store.out(), "mem:", &options, &error), KVC_OK) << error.message;
     scope = make_scope("test", layers, dtype, chunk_tokens);
+  }
+  static kvc_store_options options_of(uint64_t memory_bytes, uint32_t flags = 0) {
+    auto options = sized<kvc_store_options>();
+    options.memory_bytes = options.open_bytes_max = memory_bytes;
+    options.flags = flags;
+    return options;
   }
   ScopeHandle make_scope(const char *model, const std::vector<kvc_layer> &layers, uint32_t dtype = KVC_F16, uint32_t chunk_tokens = 0) {
     auto shape = sized<kvc_shape>();

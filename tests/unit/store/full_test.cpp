@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <optional>
+
 #include "../api/host.h"
 
 /// What a refused append says of room: the numbers are those of before the call, and add up.
@@ -8,43 +11,30 @@ using namespace kvc_test;
 constexpr uint64_t kChunk = 64, kDim = 512, kMemory = 2 << 20;  // a chunk takes about 129 KiB
 
 struct FullTest : testing::Test {
-  ErrorText error;
-  StoreHandle store;
-  ScopeHandle scope;
+  std::optional<Host> host;
   std::vector<uint16_t> memory = std::vector<uint16_t>(40 * kChunk * kDim, 5);
 
   void open(uint64_t open_bytes_max) {
-    auto options = sized<kvc_store_options>();
-    options.memory_bytes = kMemory, options.open_bytes_max = open_bytes_max, options.lease_ms = KVC_FOREVER;
-    ASSERT_EQ(kvc_open(store.out(), "mem:", &options, &error), KVC_OK) << error.message;
-    const kvc_layer layer = full_layers(1, 1, kDim, kDim);
-    auto shape = sized<kvc_shape>();
-    shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
-    auto scope_options = sized<kvc_scope_options>();
-    scope_options.model = "m", scope_options.shape = &shape;
-    ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
-  }
-  SeqHandle create() {
-    SeqHandle seq;
-    EXPECT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK) << error.message;
-    return seq;
+    kvc_store_options options = Host::options_of(kMemory);
+    options.open_bytes_max = open_bytes_max, options.lease_ms = KVC_FOREVER;
+    host.emplace(options, std::vector{full_layers(1, 1, kDim, kDim)}, KVC_F16, kChunk);
   }
   kvc_status append(kvc_seq *seq, uint64_t begin, uint64_t end, int32_t salt = 0) {
     auto rows = sized<kvc_rows>();
     rows.layer_count = 1, rows.token_begin = begin, rows.token_count = end - begin;
     rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
     const auto all = ids(end, salt);
-    return kvc_append(seq, all.data() + begin, end - begin, &rows, 1, nullptr, &error);
+    return kvc_append(seq, all.data() + begin, end - begin, &rows, 1, nullptr, &host->error);
   }
   kvc_store_info info() {
     auto out = sized<kvc_store_info>();
-    EXPECT_EQ(kvc_store_get_info(&out, store, nullptr), KVC_OK);
+    EXPECT_EQ(kvc_store_get_info(&out, host->store, nullptr), KVC_OK);
     return out;
   }
   /// The numbers of a message, in order.
   std::vector<uint64_t> numbers() const {
     std::vector<uint64_t> found;
-    for (const char *at = error.message; *at;) {
+    for (const char *at = host->error.message; *at;) {
       char *end = const_cast<char *>(at) + 1;
       if (*at >= '0' && *at <= '9') found.push_back(std::strtoull(at, &end, 10));
       at = end;
@@ -55,59 +45,59 @@ struct FullTest : testing::Test {
 
 TEST_F(FullTest, an_append_without_room_says_what_others_hold_and_what_all_of_it_needs) {
   open(kMemory);
-  SeqHandle held = create(), seq = create();
-  ASSERT_EQ(append(held, 0, 10 * kChunk), KVC_OK) << error.message;
+  SeqHandle held = host->create(), seq = host->create();
+  ASSERT_EQ(append(held, 0, 10 * kChunk), KVC_OK) << host->error.message;
   const uint64_t used = info().memory_used, slot_bytes = used / 10;
   ASSERT_EQ(append(seq, 0, 8 * kChunk - 5, 1), KVC_ERR_FULL);
   ASSERT_GT(8 * slot_bytes + used, kMemory);
   EXPECT_EQ(info().memory_used, used);
   const auto said = numbers();
-  ASSERT_EQ(said.size(), 6u) << error.message;
-  EXPECT_EQ(said[0], 8u) << error.message;
-  EXPECT_EQ(said[1], slot_bytes) << error.message;
-  EXPECT_EQ(said[2], used) << error.message;
-  EXPECT_EQ(said[3], kMemory) << error.message;
-  EXPECT_EQ(said[4], (kMemory - used) / slot_bytes) << error.message;
-  EXPECT_EQ(said[5], (kMemory - used) % slot_bytes) << error.message;
+  ASSERT_EQ(said.size(), 6u) << host->error.message;
+  EXPECT_EQ(said[0], 8u) << host->error.message;
+  EXPECT_EQ(said[1], slot_bytes) << host->error.message;
+  EXPECT_EQ(said[2], used) << host->error.message;
+  EXPECT_EQ(said[3], kMemory) << host->error.message;
+  EXPECT_EQ(said[4], (kMemory - used) / slot_bytes) << host->error.message;
+  EXPECT_EQ(said[5], (kMemory - used) % slot_bytes) << host->error.message;
 }
 
 TEST_F(FullTest, an_append_that_could_never_fit_evicts_nothing) {
   open(kMemory);
-  SeqHandle seq = create();
-  ASSERT_EQ(append(seq, 0, 4 * kChunk), KVC_OK) << error.message;
-  seq = create();
+  SeqHandle seq = host->create();
+  ASSERT_EQ(append(seq, 0, 4 * kChunk), KVC_OK) << host->error.message;
+  seq = host->create();
   ASSERT_EQ(append(seq, 0, 40 * kChunk, 1), KVC_ERR_FULL);
   const auto said = numbers();
-  ASSERT_EQ(said.size(), 3u) << error.message;
-  EXPECT_EQ(said[0], 40u) << error.message;
-  EXPECT_EQ(said[2], kMemory) << error.message;
+  ASSERT_EQ(said.size(), 3u) << host->error.message;
+  EXPECT_EQ(said[0], 40u) << host->error.message;
+  EXPECT_EQ(said[2], kMemory) << host->error.message;
   EXPECT_EQ(info().chunk_count, 4u);
   auto metrics = sized<kvc_metrics>();
-  ASSERT_EQ(kvc_metrics_read(&metrics, store, &error), KVC_OK);
+  ASSERT_EQ(kvc_metrics_read(&metrics, host->store, &host->error), KVC_OK);
   EXPECT_EQ(metrics.evicted_chunks, 0u);
 }
 
 TEST_F(FullTest, chunks_that_the_call_itself_seals_are_not_among_those_that_stay_open) {
   open(150 << 10);  // one
-  SeqHandle seq = create(), other = create();
-  ASSERT_EQ(append(seq, 0, 10), KVC_OK) << error.message;
+  SeqHandle seq = host->create(), other = host->create();
+  ASSERT_EQ(append(seq, 0, 10), KVC_OK) << host->error.message;
   const uint64_t slot_bytes = info().memory_used;
-  ASSERT_EQ(append(seq, 10, kChunk + 10), KVC_OK) << error.message;  // seals the first, opens the next
+  ASSERT_EQ(append(seq, 10, kChunk + 10), KVC_OK) << host->error.message;  // seals the first, opens the next
   ASSERT_EQ(append(other, 0, 10, 1), KVC_ERR_FULL);
-  EXPECT_EQ(numbers(), (std::vector<uint64_t>{slot_bytes, slot_bytes, 150 << 10})) << error.message;
-  EXPECT_NE(error.text().find("open_bytes_max"), std::string::npos) << error.message;
-  ASSERT_EQ(append(seq, kChunk + 10, 2 * kChunk), KVC_OK) << error.message;
-  EXPECT_EQ(append(other, 0, 10, 1), KVC_OK) << error.message;
+  EXPECT_EQ(numbers(), (std::vector<uint64_t>{slot_bytes, slot_bytes, 150 << 10})) << host->error.message;
+  EXPECT_NE(host->error.text().find("open_bytes_max"), std::string::npos) << host->error.message;
+  ASSERT_EQ(append(seq, kChunk + 10, 2 * kChunk), KVC_OK) << host->error.message;
+  EXPECT_EQ(append(other, 0, 10, 1), KVC_OK) << host->error.message;
 }
 
 TEST_F(FullTest, open_rows_of_a_fork_that_are_copied_count_as_open) {
   open(150 << 10);  // one
-  SeqHandle seq = create(), fork;
-  ASSERT_EQ(append(seq, 0, 10), KVC_OK) << error.message;
-  ASSERT_EQ(kvc_seq_fork(fork.out(), seq, KVC_ALL, &error), KVC_OK) << error.message;
+  SeqHandle seq = host->create(), fork;
+  ASSERT_EQ(append(seq, 0, 10), KVC_OK) << host->error.message;
+  ASSERT_EQ(kvc_seq_fork(fork.out(), seq, KVC_ALL, &host->error), KVC_OK) << host->error.message;
   EXPECT_EQ(append(fork, 10, 11), KVC_ERR_FULL);
   seq.reset();
-  EXPECT_EQ(append(fork, 10, 11), KVC_OK) << error.message;
+  EXPECT_EQ(append(fork, 10, 11), KVC_OK) << host->error.message;
 }
 
 }  // namespace
