@@ -9,7 +9,7 @@ using Digest = std::array<uint8_t, 32>;
 
 /// SHA-256 by libcrypto, one reusable context: no allocation after construction.  One thread at a time.
 /// Construction costs about 70 ns and throws std::bad_alloc when libcrypto gives no context or has no SHA-256 (a host that loaded no
-/// provider with one), so hot paths keep an object and reuse it.
+/// provider with one), so hot paths keep an object and reuse it.  Fault point "base.sha256.context".
 class Sha256 {
  public:
   Sha256();

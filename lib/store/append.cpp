@@ -126,6 +126,9 @@ bool Store::name_chunk(Sequence &seq, uint64_t chunk) {
 
 kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) {
   const ChunkLayout &layout = seq.scope->layout;
+  uint8_t write_id[sizeof OpenChunk::write_id];
+  if (seq.write_id_given) std::memcpy(write_id, seq.write_id, sizeof write_id);
+  else draw_write_id(write_id);
   memory::SlotId slot;
   KVC_TRY(take_slot(&slot, layout.slot_bytes(), error));
   OpenChunk *open;
@@ -137,6 +140,7 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
   }
   open->slot = slot;
   open->data = slab_.data(slot);
+  std::memcpy(open->write_id, write_id, sizeof write_id);
   open_bytes_.fetch_add(slab_.bytes(slot), std::memory_order_relaxed);
   for (uint32_t l = 0; l < layout.layer_count(); l++) page_sums(open->data, layout, l)->valid = 0;
   *out = open;

@@ -29,8 +29,7 @@ void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, co
   codec::FrameHeader header;
   header.flags = seq.is_private ? static_cast<uint32_t>(codec::frame_private) : 0;
   header.chunk = name;
-  if (seq.write_id_given) std::copy(std::begin(seq.write_id), std::end(seq.write_id), header.write_id.begin());
-  else draw_write_id(header.write_id.data());
+  std::copy(std::begin(open.write_id), std::end(open.write_id), header.write_id.begin());
   std::memcpy(&header.shape_tag, shape.fingerprint.data(), sizeof header.shape_tag);
   header.tokens = shape.chunk_tokens;
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
