@@ -117,6 +117,7 @@ typedef struct kvc_object_entry {
 } kvc_object_entry;
 
 /** The next entries in key order (bytes, unsigned) after `key`.  At the end *entry_count < entry_capacity.
+ * The first list of a scope puts its keys in order, which takes time and memory for each; from then on puts and deletes keep the order.
  * @param entries        lent: filled
  * @param entry_capacity elements of `entries`; not 0
  * @param entry_count    lent: set to the number filled

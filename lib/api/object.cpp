@@ -19,12 +19,12 @@ kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects
     const kvc_status status = [&]() -> kvc_status {
       KVC_TRY(check_call(call, e));
       ScopeUse use;
-      KVC_TRY(use.enter(scope, e));
+      KVC_TRY(use.enter(token_of(scope), e));
       kvc_object_options o;
       KVC_TRY(read_options(o, options, "options", e));
       if (!objects || !object_count) return fail(e, KVC_ERR_ARGUMENT, "objects %s, object_count %zu: nothing to do", objects ? "given" : "NULL", object_count);
       std::span<kvc_object> items(objects, object_count);
-      return body(use.store(), output.value(), use.scope(), items, o, e);
+      return body(use, output.value(), items, o, e);
     }();
     fill_result(output.value(), status, operation, call, e);
     output.write();
@@ -37,28 +37,28 @@ kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects
 kvc_status kvc_object_put(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
                           const kvc_call *call, kvc_error *error) {
   return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_PUT, error,
-               [](Store &s, auto &...args) { return s.object_put(args...); });
+               [](ScopeUse &use, kvc_result &r, auto &...args) { return use.store().object_put(r, use.scope(), args...); });
 }
 
 kvc_status kvc_object_get(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
                           const kvc_call *call, kvc_error *error) {
   return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_GET, error,
-               [](Store &s, auto &...args) { return s.object_get(args...); });
+               [](ScopeUse &use, kvc_result &r, auto &...args) { return use.store().object_get(r, use, args...); });
 }
 
 kvc_status kvc_object_exists(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
                              const kvc_call *call, kvc_error *error) {
   constexpr size_t lease_end = offsetof(kvc_result, lease) + sizeof(kvc_lease *);
   const bool no_place = (!result || result->size < lease_end) && options && options->size >= 8 && (options->flags & KVC_OBJECT_LEASE);
-  return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_EXISTS, error, [&](Store &s, auto &...args) -> kvc_status {
-    if (no_place) return fail(std::get<4>(std::tie(args...)), KVC_ERR_ARGUMENT, "result is %s: with KVC_OBJECT_LEASE the lease comes in it", result ? "of a size without a lease" : "NULL");
-    return s.object_exists(args...);
+  return batch(result, scope, objects, object_count, options, call, KVC_OP_OBJECT_EXISTS, error, [&](ScopeUse &use, kvc_result &r, auto &items, auto &o, Error &e) -> kvc_status {
+    if (no_place) return fail(e, KVC_ERR_ARGUMENT, "result is %s: with KVC_OBJECT_LEASE the lease comes in it", result ? "of a size without a lease" : "NULL");
+    return use.store().object_exists(r, use.scope(), items, o, e);
   });
 }
 
 kvc_status kvc_object_delete(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_call *call, kvc_error *error) {
   return batch(result, scope, objects, object_count, nullptr, call, KVC_OP_OBJECT_DELETE, error,
-               [](Store &s, kvc_result &r, store::Scope &sc, std::span<kvc_object> items, kvc_object_options &, Error &e) { return s.object_delete(r, sc, items, e); });
+               [](ScopeUse &use, kvc_result &r, auto &items, auto &, Error &e) { return use.store().object_delete(r, use.scope(), items, e); });
 }
 
 kvc_status kvc_object_list(kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count, const kvc_scope *scope, const void *key,
@@ -68,7 +68,7 @@ kvc_status kvc_object_list(kvc_object_entry *entries, size_t entry_capacity, siz
     if (key_size && !key) return fail(e, KVC_ERR_ARGUMENT, "key is NULL but key_size is %zu", key_size);
     KVC_TRY(check_call(call, e));
     ScopeUse use;
-    KVC_TRY(use.enter(scope, e));
+    KVC_TRY(use.enter(token_of(scope), e));
     return use.store().object_list(entries, entry_capacity, entry_count, use.scope(), {static_cast<const char *>(key), key_size}, e);
   });
 }

@@ -76,7 +76,7 @@ kvc_status kvc_seq_create(kvc_seq **out, const kvc_scope *scope, const kvc_seq_o
     if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
     *out = nullptr;
     ScopeUse use;
-    KVC_TRY(use.enter(scope, e));
+    KVC_TRY(use.enter(token_of(scope), e));
     kvc_seq_options o;
     KVC_TRY(read_options(o, options, "options", e));
     uint64_t token;
@@ -97,7 +97,7 @@ kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scope *scope
     KVC_TRY(output.check(e));
     KVC_TRY(check_call(call, e));
     ScopeUse use;
-    KVC_TRY(use.enter(scope, e));
+    KVC_TRY(use.enter(token_of(scope), e));
     std::span<const int32_t> ids;
     KVC_TRY(read_tokens(&ids, tokens, token_count, e));
     uint64_t token = 0;

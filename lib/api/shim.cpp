@@ -45,20 +45,6 @@ void fill_result(kvc_result &result, kvc_status status, uint32_t operation, cons
   std::memcpy(result.message, error.message, sizeof result.message - 1);
 }
 
-ScopeUse::~ScopeUse() {
-  if (scope_ && store_->scopes().leave_shared(token_)) store_->scope_unref(scope_);
-}
-
-kvc_status ScopeUse::enter(const kvc_scope *handle, Error &error) {
-  token_ = token_of(handle);
-  void *object;
-  KVC_TRY(base::store_of(&object, token_, HandleKind::scope, error));
-  store_ = static_cast<Store *>(object);
-  if (store_->scopes().enter_shared(&object, token_) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_scope was released before");
-  scope_ = static_cast<store::Scope *>(object);
-  return KVC_OK;
-}
-
 SeqUse::~SeqUse() {
   if (!seq_) return;
   if (mode_ != Mode::look) store_->slide(*seq_);

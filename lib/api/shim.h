@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "kvc/kvc.h"
+#include "store/scope_use.h"
 #include "store/store.h"
 
 /// What every call of the C surface does around the store: structs of any age in and out, handles to objects, one catch-all, the error
@@ -19,6 +20,7 @@ using base::Error;
 using base::fail;
 using base::HandleKind;
 using base::Token;
+using store::ScopeUse;
 using store::Store;
 
 /// No struct of any header comes near this: a size beyond it is memory that was never initialised.
@@ -107,20 +109,6 @@ Token token_of(const Handle *handle) {
 
 /// The part of a result that is the same for every operation.
 void fill_result(kvc_result &result, kvc_status status, uint32_t operation, const kvc_call *call, const Error &error);
-
-/// A scope in use by a call.
-class ScopeUse {
- public:
-  ~ScopeUse();
-  [[nodiscard]] kvc_status enter(const kvc_scope *handle, Error &error);
-  Store &store() { return *store_; }
-  store::Scope &scope() { return *scope_; }
-
- private:
-  Token token_;
-  Store *store_ = nullptr;
-  store::Scope *scope_ = nullptr;
-};
 
 /// A sequence in use by a call: beside others (const) or alone.  Use slides its lease; one that lapsed is taken up again for what is left.
 class SeqUse {

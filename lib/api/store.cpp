@@ -117,7 +117,7 @@ kvc_status kvc_scope_get_info(kvc_scope_info *info, const kvc_scope *scope, kvc_
     Output<kvc_scope_info> out(info, "info");
     KVC_TRY(out.check(e));
     ScopeUse use;
-    KVC_TRY(use.enter(scope, e));
+    KVC_TRY(use.enter(token_of(scope), e));
     use.store().scope_info(out.value(), use.scope());
     out.write();
     return KVC_OK;

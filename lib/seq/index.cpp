@@ -1,27 +1,12 @@
 #include "seq/index.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/fault.h"
 
 namespace kvc::seq {
 namespace {
-
-/// Names are digests or short keys as they stand, so every byte takes part; multiply-and-fold as in wyhash.
-uint64_t mix(const Name &name) {
-  uint64_t w[4];
-  std::memcpy(w, name.data(), sizeof w);
-  const auto fold = [](uint64_t a, uint64_t b) {
-    __extension__ using uint128 = unsigned __int128;
-    const auto p = static_cast<uint128>(a) * b;
-    return static_cast<uint64_t>(p) ^ static_cast<uint64_t>(p >> 64);
-  };
-  return fold(fold(w[0] ^ 0x9E3779B97F4A7C15ull, w[1] ^ 0xE7037ED1A0B428DBull) ^ 0x8EBC6AF09C88C6E3ull,
-              fold(w[2] ^ 0x589965CC75374CC3ull, w[3] ^ 0x1D8E4E27C47D124Full) ^ 0xA0761D6478BD642Full);
-}
-uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
 
 /// Readers without the lock look at flags (held): every change is one store.
 void set_flags(Node &node, uint32_t flags) { __atomic_store_n(&node.flags, flags, __ATOMIC_RELAXED); }
@@ -31,7 +16,7 @@ constexpr auto later = [](const auto &a, const auto &b) { return a.tick > b.tick
 }  // namespace
 
 Index::Index(std::pmr::memory_resource *resource, NodeSink *sink)
-    : resource_(resource), sink_(sink), buckets_(1024, resource), heap_(resource) {
+    : resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource) {
   blocks_ = static_cast<Block *>(resource_->allocate(kBlocksMax * sizeof(Block), alignof(Block)));  // touched as it fills
 }
 
@@ -60,17 +45,28 @@ void Index::add_blocks(uint32_t block) {
   block_count_ += count;
 }
 
-void Index::grow_buckets(size_t count) {
-  std::pmr::vector<Bucket> fresh(count, buckets_.get_allocator());
-  buckets_.swap(fresh);
-  for (const Bucket &b : fresh)
-    if (b.id) bucket_insert(b.id);
+/// Into the table of its kind.
+void Index::enter_name(uint32_t id) {
+  const Node &n = *at(id);
+  if (n.flags & node_object) objects_.insert(name_hash(n.name), {id, 0, n.payload});
+  else chunks_.insert(name_hash(n.name), {id, 0});
+  (n.flags & node_object ? named_objects_ : named_chunks_)++;
+}
+
+void Index::leave_name(uint32_t id) {
+  const auto hash_of = [this](uint32_t other) { return name_hash(at(other)->name); };
+  const bool object = at(id)->flags & node_object;
+  if (object) objects_.erase(id, hash_of);
+  else chunks_.erase(id, hash_of);
+  (object ? named_objects_ : named_chunks_)--;
 }
 
 void Index::reserve(uint32_t count) {
   if (KVC_FAULT("seq.index.reserve")) throw std::bad_alloc();
   const uint64_t wanted = live_count_ + reserved_ + count;
-  while ((named_count_ + reserved_ + count) * 4 > buckets_.size() * 3) grow_buckets(buckets_.size() * 2);
+  const auto hash_of = [this](uint32_t id) { return name_hash(at(id)->name); };
+  chunks_.reserve(named_chunks_ + reserved_ + count, hash_of);
+  objects_.reserve(named_objects_ + reserved_ + count, hash_of);
   if (heap_.capacity() < wanted + 1) heap_.reserve(std::max<size_t>(wanted + 1, heap_.capacity() + heap_.capacity() / 8));
   while (free_count_ < reserved_ + count) {  // fresh nodes go to the free list first: one source for insert
     if (node_count_ / kBlock >= block_count_) add_blocks(node_count_ / kBlock);
@@ -85,42 +81,21 @@ void Index::reserve(uint32_t count) {
 
 void Index::unreserve(uint32_t count) { reserved_ -= count; }
 
-size_t Index::bucket_of(const Name &name, uint32_t id) const {
-  const uint64_t hash = mix(name);
-  const size_t mask = buckets_.size() - 1;
-  for (size_t i = hash & mask;; i = (i + 1) & mask) {
-    const Bucket &b = buckets_[i];
-    if (b.id == 0) return SIZE_MAX;
-    if (b.tag == tag_of(hash) && (id ? b.id == id : at(b.id)->name == name)) return i;
-  }
-}
-
-void Index::bucket_insert(uint32_t id) {
-  const uint64_t hash = mix(at(id)->name);
-  const size_t mask = buckets_.size() - 1;
-  size_t i = hash & mask;
-  while (buckets_[i].id) i = (i + 1) & mask;
-  buckets_[i] = {id, tag_of(hash)};
-}
-
-void Index::bucket_erase(const Name &name, uint32_t id) {
-  size_t hole = bucket_of(name, id);
-  KVC_CHECK(hole != SIZE_MAX);
-  const size_t mask = buckets_.size() - 1;
-  for (size_t i = (hole + 1) & mask; buckets_[i].id; i = (i + 1) & mask) {  // backward shift: no tombstones
-    const size_t home = mix(at(buckets_[i].id)->name) & mask;
-    if (((i - home) & mask) < ((i - hole) & mask)) continue;
-    buckets_[hole] = buckets_[i];
-    hole = i;
-  }
-  buckets_[hole] = {};
-}
-
-void Index::prefetch(const Name &name) const { __builtin_prefetch(&buckets_[mix(name) & (buckets_.size() - 1)]); }
+void Index::prefetch(const Name &name) const { chunks_.prefetch(name_hash(name)); }
 
 Ref Index::find(const Name &name) const {
-  const size_t i = bucket_of(name, 0);
-  return i == SIZE_MAX ? Ref{} : ref_of(buckets_[i].id);
+  const ChunkBucket *bucket = chunks_.find(name_hash(name), [&](const ChunkBucket &b) { return at(b.id)->name == name; });
+  return bucket ? ref_of(bucket->id) : Ref{};
+}
+
+Ref Index::find_object(const Name &name) const {
+  const ObjectBucket *bucket = objects_.find(name_hash(name), [&](const ObjectBucket &b) { return at(b.id)->name == name; });
+  return bucket ? ref_of(bucket->id) : Ref{};
+}
+
+Index::Likely Index::likely_object(uint64_t hash) const {
+  const ObjectBucket *bucket = objects_.find(hash, [](const ObjectBucket &) { return true; });
+  return bucket ? Likely{bucket->id, bucket->payload} : Likely{};
 }
 
 Ref Index::find_child(const Name &name, Ref parent_ref) const {
@@ -147,10 +122,7 @@ Ref Index::insert(const Node &node, Ref parent, const Owner &owner) {
   }
   live_count_++;
   if (n.flags & node_object) object_count_++;
-  if (!(n.flags & node_unnamed)) {
-    bucket_insert(id);
-    named_count_++;
-  }
+  if (!(n.flags & node_unnamed)) enter_name(id);
   return {id, generation};
 }
 
@@ -176,10 +148,7 @@ void Index::compact_heap() {
 void Index::remove(uint32_t id, bool release) {
   for (;;) {
     Node &n = *at(id);
-    if (!(n.flags & (node_unnamed | node_dropped))) {
-      bucket_erase(n.name, id);
-      named_count_--;
-    }
+    if (!(n.flags & (node_unnamed | node_dropped))) leave_name(id);
     live_count_--;
     if (n.flags & node_object) object_count_--;
     const Ref parent = rest(id)->parent;
@@ -214,18 +183,14 @@ void Index::unpin(Ref ref, uint64_t tick, bool release) {
 void Index::drop(Ref ref) {
   Node &n = node(ref);
   if (n.generation != ref.generation || (n.flags & node_dropped)) return;
-  if (!(n.flags & node_unnamed)) {
-    bucket_erase(n.name, ref.id);
-    named_count_--;
-  }
+  if (!(n.flags & node_unnamed)) leave_name(ref.id);
   set_flags(n, n.flags | node_dropped);
   if (n.pins == 0 && n.leaf()) remove(ref.id, false);
 }
 
 void Index::unname(Ref ref) {
   Node &n = node(ref);
-  bucket_erase(n.name, ref.id);
-  named_count_--;
+  leave_name(ref.id);
   set_flags(n, n.flags | node_unnamed);
   if (n.pins == 0 && n.leaf()) remove(ref.id, false);
 }

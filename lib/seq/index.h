@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "seq/identity.h"
+#include "seq/name_table.h"
 
 /// The prefix index: which chunks and objects are held, who descends from whom, who is pinned, and who goes first when room is needed.
 ///
@@ -69,14 +70,27 @@ class Index {
   void unreserve(uint32_t count);
   /// `node.name`, payload, tick, flags and the owner are the caller's; `parent` none for a first chunk.  The node comes back pinned once.
   Ref insert(const Node &node, Ref parent, const Owner &owner = {});
-  /// Named and not dropped.  `prefetch` ahead of a batch of finds hides their misses.
+  /// A chunk, named and not dropped.  `prefetch` ahead of a batch of finds hides their misses.
   Ref find(const Name &name) const;
   /// The same, if it descends from `parent` (none: a first chunk).  It may not although the names say so: `parent` was evicted or dropped since, and
   /// what took its place is another node, which a pin on this one would not hold.
   Ref find_child(const Name &name, Ref parent) const;
   void prefetch(const Name &name) const;
 
+  Ref find_object(const Name &name) const;
+  /// The object that most likely has the name of this hash, at the cost of one look into far memory: the caller compares the node's name
+  /// while the payload is under way, and asks find_object when it is another's.
+  struct Likely {
+    uint32_t id = 0;  // 0: none
+    uint64_t payload = 0;
+  };
+  Likely likely_object(uint64_t hash) const;
+  void prefetch_object(uint64_t hash) const { objects_.prefetch(hash); }
+
   Node &node(Ref ref) const { return *at(ref.id); }
+  /// Of a node that is held by a read, whatever its generation.
+  const Node &node(uint32_t id) const { return *at(id); }
+  void prefetch_node(uint32_t id) const { __builtin_prefetch(at(id)); }
   /// Is the node still the one this ref was made for (and not dropped)?
   bool held(Ref ref) const;
   /// A node under the same number but of any generation: walks over all nodes.
@@ -87,6 +101,10 @@ class Index {
   Owner owner(Ref ref) const { return {slot_of(*rest(ref.id)), rest(ref.id)->scope}; }
 
   void pin(Ref ref) { node(ref).pins++; }
+  /// A use by somebody who holds nothing (any more).
+  void touch(Ref ref, uint64_t tick) {
+    if (Node &n = node(ref); n.generation == ref.generation && n.tick < tick) n.tick = tick;
+  }
   /// `tick`: the latest use by the holder.  `release`: the holder is gone for good, so unnamed nodes that only it could reach go now.
   void unpin(Ref ref, uint64_t tick, bool release);
   /// Takes the name out at once; the node goes when nobody holds it.
@@ -100,8 +118,12 @@ class Index {
   uint64_t object_count() const { return object_count_; }
 
  private:
-  struct Bucket {
-    uint32_t id = 0, tag = 0;  // id 0: empty
+  struct ChunkBucket {
+    uint32_t id = 0, tag = 0;
+  };
+  struct ObjectBucket {
+    uint32_t id = 0, tag = 0;
+    uint64_t payload = 0;
   };
   struct HeapEntry {
     uint64_t tick;
@@ -122,10 +144,8 @@ class Index {
   Rest *rest(uint32_t id) const { return blocks_[id / kBlock].rests + id % kBlock; }
   static uint64_t slot_of(const Rest &rest) { return static_cast<uint64_t>(rest.slot_high) << 32 | rest.slot_low; }
   void add_blocks(uint32_t block);
-  size_t bucket_of(const Name &name, uint32_t id) const;
-  void bucket_insert(uint32_t id);
-  void bucket_erase(const Name &name, uint32_t id);
-  void grow_buckets(size_t count);
+  void enter_name(uint32_t id);
+  void leave_name(uint32_t id);
   void push_if_evictable(uint32_t id);
   void compact_heap();
   void remove(uint32_t id, bool release);
@@ -137,8 +157,9 @@ class Index {
   uint32_t block_count_ = 0, node_count_ = 1;       // node 0 is "none"
   uint32_t free_head_ = 0;                          // free nodes are chained by their payload
   uint64_t free_count_ = 0;
-  std::pmr::vector<Bucket> buckets_;
-  size_t named_count_ = 0;
+  NameTable<ChunkBucket> chunks_;
+  NameTable<ObjectBucket> objects_;
+  uint64_t named_chunks_ = 0, named_objects_ = 0;
   std::pmr::vector<HeapEntry> heap_;
   uint64_t live_count_ = 0, object_count_ = 0, reserved_ = 0;
 };

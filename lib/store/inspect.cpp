@@ -16,6 +16,7 @@ void Store::info(kvc_store_info &info) {
   info.lease_count = lease_handles_.live_count();
   std::lock_guard lock(mutex_);
   reap(clock_.now_ns());
+  reads_.settle(*index_);
   info.memory_used = slab_.used_bytes();
   info.chunk_count = index_->chunk_count();
   info.object_count = index_->object_count();
@@ -94,7 +95,12 @@ kvc_status Store::verify(kvc_verify_info &info, Error &error) {
   return KVC_OK;
 }
 
-void Store::metrics(kvc_metrics &out) const {
+void Store::metrics(kvc_metrics &out) {
+  {
+    std::lock_guard lock(mutex_);
+    reads_.settle(*index_);
+    out.hit_bytes_host = metrics_.hit_bytes_host + reads_.settled_bytes();
+  }
   out.match_calls = metrics_.match_calls;
   out.match_tokens = metrics_.match_tokens;
   out.hit_tokens = metrics_.hit_tokens;
@@ -103,7 +109,6 @@ void Store::metrics(kvc_metrics &out) const {
   out.evicted_chunks = metrics_.evicted_chunks;
   out.checksum_failures = metrics_.checksum_failures;
   out.lapsed_leases = metrics_.lapsed_leases;
-  out.hit_bytes_host = metrics_.hit_bytes_host;
 }
 
 }  // namespace kvc::store

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "store/memory.h"
+#include "store/scope_use.h"
 #include "store/store.h"
 
 namespace kvc::store {
@@ -35,6 +36,23 @@ kvc_status shape_info(kvc_shape_info &out, const kvc_shape &shape, Error &error)
   out.state_bytes = checked.state_bytes;
   std::memcpy(out.fingerprint, checked.fingerprint.data(), sizeof out.fingerprint);
   return KVC_OK;
+}
+
+kvc_status ScopeUse::enter(const base::Token &token, Error &error) {
+  void *object;
+  KVC_TRY(base::store_of(&object, token, base::HandleKind::scope, error));
+  auto *store = static_cast<Store *>(object);
+  if (store->scopes().enter_shared(&object, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_scope was released before");
+  token_ = token;
+  store_ = store;
+  scope_ = static_cast<Scope *>(object);
+  return KVC_OK;
+}
+
+void ScopeUse::leave() {
+  if (!scope_) return;
+  if (store_->scopes().leave_shared(token_)) store_->scope_unref(scope_);
+  scope_ = nullptr;
 }
 
 /// The scope of this name, made if it is new.  Under the lock.
@@ -120,6 +138,7 @@ kvc_status Store::scope_release(const base::Token &token, Error &error) {
 
 void Store::scope_info(kvc_scope_info &info, Scope &scope) {
   std::lock_guard lock(mutex_);
+  reads_.settle(*index_);
   scope.settle(clock_.now_ns());
   info.bytes_host = scope.bytes_host;
   info.chunk_count = scope.chunk_count;

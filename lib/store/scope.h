@@ -1,18 +1,17 @@
 #pragma once
 #include <atomic>
-#include <map>
 #include <memory_resource>
-#include <string>
 
 #include "seq/identity.h"
 #include "seq/index.h"
+#include "store/key_order.h"
 #include "store/layout.h"
 
 namespace kvc::store {
 
 /// Whose cache, of which shape.  Shared by every handle and sequence with the same names; lives while any of them, or anything stored, does.
 struct Scope {
-  explicit Scope(std::pmr::memory_resource *resource) : layout(resource), objects(resource) {}
+  explicit Scope(std::pmr::memory_resource *resource) : layout(resource), key_order(resource) {}
 
   seq::Name name{};
   seq::Shape shape;  // layer_count 0: objects only
@@ -22,7 +21,7 @@ struct Scope {
   uint64_t chunk_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;
   double byte_seconds_host = 0;
   uint64_t bytes_since_ns = 0;
-  std::pmr::map<std::pmr::string, seq::Ref, std::less<>> objects;  // by key, for listing in order
+  KeyOrder key_order;
   std::atomic<uint64_t> hit_tokens{0}, miss_tokens{0}, tokens_written{0}, tokens_read{0};
 
   bool has_shape() const { return shape.layer_count != 0; }

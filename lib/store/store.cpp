@@ -50,7 +50,7 @@ Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint
       scope_handles_(base::HandleKind::scope, slot, base::HandleTable::kIndexMax, generation, &resource_),
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
       lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_), store_generation_(generation),
-      scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
+      reads_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
 
 Store::~Store() = default;
 
@@ -124,7 +124,7 @@ void Store::released(const seq::Node &node, const seq::Owner &owner) noexcept {
   scope.bytes_host -= slab_.bytes(slot);
   if (node.flags & seq::node_object) {
     scope.object_count--;
-    if (!(node.flags & seq::node_dropped)) scope.objects.erase(scope.objects.find(object_key(slab_.data(slot))));
+    if (!(node.flags & seq::node_dropped) && scope.key_order.made()) scope.key_order.erase(object_key(slot_data(node)));
   } else {
     scope.chunk_count--;
   }
@@ -174,6 +174,7 @@ kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) 
     if (status != KVC_ERR_FULL) return status;
     std::lock_guard lock(mutex_);
     reap(clock_.now_ns());
+    reads_.settle(*index_);
     if (!index_->evict())
       return fail(error, KVC_ERR_FULL, "%llu bytes are needed: %llu of %llu are in use, all of them open or leased", static_cast<unsigned long long>(bytes),
                   static_cast<unsigned long long>(slab_.used_bytes()), static_cast<unsigned long long>(slab_.capacity_bytes()));

@@ -12,6 +12,7 @@
 #include "memory/resource.h"
 #include "memory/slab.h"
 #include "seq/index.h"
+#include "store/reads.h"
 #include "store/scope.h"
 #include "store/sequence.h"
 
@@ -21,6 +22,8 @@ namespace kvc::store {
 
 using base::Error;
 using seq::Ref;
+class ScopeUse;
+struct Outcome;
 
 /// What a caller may set beyond kvc_store_options: the seams of tests.
 struct Seams {
@@ -70,14 +73,14 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status lease_release(const base::Token &token, Error &error);
 
   [[nodiscard]] kvc_status object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
-  [[nodiscard]] kvc_status object_get(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
+  [[nodiscard]] kvc_status object_get(kvc_result &result, ScopeUse &use, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
   [[nodiscard]] kvc_status object_exists(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
   [[nodiscard]] kvc_status object_delete(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
   [[nodiscard]] kvc_status object_list(kvc_object_entry *entries, size_t capacity, size_t *count, Scope &scope, std::string_view after, Error &error);
 
   void info(kvc_store_info &info);
   [[nodiscard]] kvc_status verify(kvc_verify_info &info, Error &error);
-  void metrics(kvc_metrics &out) const;
+  void metrics(kvc_metrics &out);
 
   /// Uses of handles by a call; see Use in use.h.
   base::HandleTable &scopes() { return scope_handles_; }
@@ -164,7 +167,16 @@ class Store final : seq::NodeSink {
   kvc_status put_object(kvc_object &object, Scope &scope, Error &error);
   void drop_object(Scope &scope, Ref ref);
   kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
-  kvc_status get_object(kvc_object &object, Scope &scope, kvc_result &result, Error &error);
+
+  // object_read.cpp
+  struct Wanted;
+  Reads::Read &begin_read(std::span<Wanted> wanted, std::span<const kvc_object> objects);
+  const seq::Node *right_node(Reads::Read &read, const Wanted &wanted);
+  kvc_status read_object(kvc_object &object, Reads::Read &read, const Wanted &wanted, Error &error);
+  void get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> objects, bool leading, bool last);
+  void order_keys(Scope &scope);
+
+  // inspect.cpp
   kvc_status verify_object(const seq::Node &node, Error &error);
   kvc_status verify_node(Ref ref, kvc_verify_info &info, Error &error);
   /// A node's payload is the address of its slot, which stays while the node lives.
@@ -181,6 +193,7 @@ class Store final : seq::NodeSink {
 
   std::mutex mutex_;
   std::optional<seq::Index> index_;
+  Reads reads_;
   std::pmr::map<seq::Name, Scope *> scopes_by_name_;
   std::pmr::vector<Scope *> scopes_by_id_;
   uint64_t next_lapse_ns_ = 0;

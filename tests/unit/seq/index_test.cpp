@@ -384,7 +384,12 @@ class Oracle {
   void look() {
     for (const auto &[number, k] : all_) {
       ASSERT_EQ(index_.held(k.ref), !k.dropped);
-      ASSERT_EQ(index_.find(name_of(number)), k.unnamed || k.dropped ? Ref{} : k.ref);
+      const bool object = index_.node(k.ref).flags & node_object, found = !k.unnamed && !k.dropped;
+      ASSERT_EQ(index_.find(name_of(number)), found && !object ? k.ref : Ref{});
+      ASSERT_EQ(index_.find_object(name_of(number)), found && object ? k.ref : Ref{});
+      if (found && object) {  // names of 64 bits that are equal are far more than this test makes
+        ASSERT_EQ(index_.likely_object(name_hash(name_of(number))).id, k.ref.id);
+      }
       ASSERT_EQ(index_.parent(k.ref), k.parent);
       ASSERT_EQ(index_.node(k.ref).pins, k.pins);
     }

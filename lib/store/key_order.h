@@ -1,0 +1,35 @@
+#pragma once
+#include <map>
+#include <memory_resource>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "seq/index.h"
+
+namespace kvc::store {
+
+/// The keys of a scope in order, for listing.  Made by the first list, kept from then on: who never lists pays nothing for it.
+class KeyOrder {
+ public:
+  using Map = std::pmr::map<std::pmr::string, seq::Ref, std::less<>>;
+  using Place = Map::iterator;
+
+  explicit KeyOrder(std::pmr::memory_resource *resource) : resource_(resource) {}
+  bool made() const { return map_.has_value(); }
+  void adopt(Map &&map) { map_.emplace(std::move(map)); }
+  /// A new key, whose ref comes when nothing can fail any more.  Throws std::bad_alloc.
+  Place make(std::string_view key) { return map_ ? map_->emplace(key, seq::Ref{}).first : Place{}; }
+  void set(Place place, seq::Ref ref) {
+    if (map_) place->second = ref;
+  }
+  void erase(std::string_view key) { map_->erase(map_->find(key)); }
+  const Map &map() const { return *map_; }
+  std::pmr::memory_resource *resource() const { return resource_; }
+
+ private:
+  std::pmr::memory_resource *resource_;
+  std::optional<Map> map_;
+};
+
+}  // namespace kvc::store

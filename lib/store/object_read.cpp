@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/rows.h"
+#include "store/memory.h"
+#include "store/object.h"
+#include "store/scope_use.h"
+#include "store/store.h"
+
+/// What looks at objects: get, exists, list.
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+/// The bytes of an object, without a look at its slot if the node knows.
+uint64_t value_bytes(const seq::Node &node) {
+  return node.value_bytes < UINT32_MAX ? node.value_bytes : reinterpret_cast<const ObjectHeader *>(node.payload)->value_bytes;
+}
+
+/// What is asked for ahead of a copy: of the value as much as the second-level cache's fetcher would learn of late, of the destination as much as this
+/// core waits for at a time.  lib/README.md has the measurement.
+constexpr uint64_t kValueAheadBytes = 4096, kDestinationAheadBytes = 1024;
+
+void prefetch_value(uint64_t payload, uint64_t bytes) {
+  const uint8_t *value = reinterpret_cast<const uint8_t *>(payload) + sizeof(ObjectHeader);
+  for (uint64_t at = 0; at < std::min(bytes, kValueAheadBytes); at += 64) __builtin_prefetch(value + at, 0);
+}
+
+/// While the look-up waits for far memory.
+void prefetch_destination(const kvc_object &object) {
+  if (!object.part_count || object.parts[0].bytes >= object_stream_bytes_min) return;
+  const auto *to = static_cast<const uint8_t *>(object.parts[0].data);
+  for (uint64_t at = 0; at < std::min<uint64_t>(object.parts[0].bytes, kDestinationAheadBytes); at += 64) __builtin_prefetch(to + at, 1);
+}
+
+void copy_value(const kvc_object &object, const seq::Node &node, uint64_t bytes) {
+  const uint8_t *from = reinterpret_cast<const uint8_t *>(node.payload) + sizeof(ObjectHeader);
+  for (uint64_t i = 0; bytes; i++) {
+    const uint64_t n = std::min(bytes, object.parts[i].bytes);
+    if (n) kernels::table().copy(object.parts[i].data, from, n, bytes >= object_stream_bytes_min);
+    from += n;
+    bytes -= n;
+  }
+}
+
+}  // namespace
+
+/// One item of a get, between the two halves: looked up under the lock, copied without it.
+struct Store::Wanted {
+  seq::Name name;
+  uint64_t room;
+  uint64_t payload;
+  kvc_status checked;
+  uint32_t item;  // in the read; UINT32_MAX: nothing was found
+};
+
+/// One look into far memory an item; what is likely right is held, and checked as it is copied.
+Reads::Read &Store::begin_read(std::span<Wanted> wanted, std::span<const kvc_object> objects) {
+  std::array<uint64_t, Reads::item_max> hashes;
+  for (size_t i = 0; i < wanted.size(); i++) index_->prefetch_object(hashes[i] = seq::name_hash(wanted[i].name));
+  if (wanted.size() == 1 && wanted[0].checked == KVC_OK) prefetch_destination(objects[0]);
+  std::lock_guard lock(mutex_);
+  Reads::Read &read = reads_.begin(*index_);
+  for (size_t i = 0; i < wanted.size(); i++) {
+    wanted[i].item = UINT32_MAX;
+    const seq::Index::Likely likely = wanted[i].checked == KVC_OK ? index_->likely_object(hashes[i]) : seq::Index::Likely{};
+    if (!likely.id) continue;
+    wanted[i].payload = likely.payload;
+    wanted[i].item = read.count;
+    read.ids[read.count++] = likely.id;
+  }
+  read.tick = tick_.fetch_add(read.count, std::memory_order_relaxed) + 1;
+  return read;
+}
+
+/// The node with the name that is wanted, held by the read; null: there is none.
+const seq::Node *Store::right_node(Reads::Read &read, const Wanted &wanted) {
+  if (wanted.item == UINT32_MAX) return nullptr;
+  const seq::Node &likely = index_->node(read.ids[wanted.item]);
+  if (likely.name == wanted.name) return &likely;
+  std::lock_guard lock(mutex_);
+  const Ref right = index_->find_object(wanted.name);
+  if (!right) return nullptr;
+  Reads::replace(read, wanted.item, right, *index_);
+  return &index_->node(right);
+}
+
+kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wanted &wanted, Error &error) {
+  uint64_t room;
+  if (wanted.checked != KVC_OK) return check_object(&room, object, error);
+  const seq::Node *node = right_node(read, wanted);
+  if (!node) return fail(error, KVC_ERR_NOT_FOUND, "no such key");
+  const uint64_t bytes = value_bytes(*node);
+  object.value_size = bytes;
+  object.tier = KVC_TIER_HOST;
+  if (wanted.room < bytes)
+    return fail(error, KVC_ERR_RANGE, "the value has %llu bytes, the parts %llu", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(wanted.room));
+  if (verify_reads_ && verify_object(*node, error) != KVC_OK) {
+    std::lock_guard lock(mutex_);
+    if (const Ref ref = index_->ref_of(read.ids[wanted.item]); index_->held(ref)) drop_object(*scopes_by_id_[index_->owner(ref).scope], ref);
+    return fail(error, KVC_ERR_GONE, "the value failed its check and was dropped");
+  }
+  copy_value(object, *node, bytes);
+  read.bytes += bytes;
+  return KVC_OK;
+}
+
+/// Up to Reads::item_max items.  Nothing behind the copies is a locked instruction: it would wait until all of them have reached memory.
+void Store::get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> objects, bool leading, bool last) {
+  std::array<Wanted, Reads::item_max> all;
+  const std::span<Wanted> wanted = std::span(all).first(objects.size());
+  for (size_t i = 0; i < objects.size(); i++) {
+    Error why;
+    wanted[i].checked = check_object(&wanted[i].room, objects[i], why);
+    wanted[i].name = {};
+    if (wanted[i].checked == KVC_OK) wanted[i].name = object_index_name(use.scope(), key_of(objects[i]));
+  }
+  Reads::Read &read = begin_read(wanted, objects);
+  for (const Wanted &w : wanted) {
+    if (w.item == UINT32_MAX) continue;
+    index_->prefetch_node(read.ids[w.item]);
+    prefetch_value(w.payload, w.room);
+  }
+  if (last) use.leave();
+  for (size_t i = 0; i < objects.size(); i++) {
+    objects[i].value_size = 0;
+    objects[i].tier = 0;
+    Error why;
+    const bool stop = leading && outcome.first != KVC_OK;
+    outcome.item(objects[i], stop ? KVC_ERR_NOT_FOUND : read_object(objects[i], read, wanted[i], why), why);
+  }
+  outcome.result.bytes += read.bytes;
+  Reads::end(read);
+}
+
+kvc_status Store::object_get(kvc_result &result, ScopeUse &use, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
+  KVC_TRY(check_object_options(o, KVC_OBJECT_LEADING, error));
+  Outcome outcome{result, error};
+  for (size_t at = 0; at < objects.size(); at += Reads::item_max) {
+    const auto group = objects.subspan(at, std::min<size_t>(Reads::item_max, objects.size() - at));
+    get_group(outcome, use, group, (o.flags & KVC_OBJECT_LEADING) != 0, at + group.size() == objects.size());
+  }
+  result.bytes_host = result.bytes;
+  return outcome.first;
+}
+
+kvc_status Store::object_exists(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
+  KVC_TRY(check_object_options(o, KVC_OBJECT_LEADING | KVC_OBJECT_LEASE, error));
+  for (const kvc_object &object : objects) KVC_TRY(check_object(nullptr, object, error));
+  Lease *lease = (o.flags & KVC_OBJECT_LEASE) ? make<Lease>(&resource_, &resource_) : nullptr;
+  try {
+    if (lease) lease->refs.reserve(objects.size());
+  } catch (...) {
+    destroy(&resource_, lease);
+    throw;
+  }
+  Error absent;  // is no error of the call
+  Outcome outcome{result, absent};
+  {
+    std::lock_guard lock(mutex_);
+    for (kvc_object &object : objects) {
+      const bool skip = (o.flags & KVC_OBJECT_LEADING) && outcome.first != KVC_OK;
+      const Ref ref = skip ? Ref{} : find_object(scope, key_of(object));
+      object.value_size = 0;
+      object.tier = 0;
+      if (ref) {
+        object.value_size = value_bytes(index_->node(ref));
+        object.tier = KVC_TIER_HOST;
+        index_->node(ref).tick = next_tick();
+        if (lease) {
+          index_->pin(ref);
+          lease->refs.push_back(ref);
+        }
+      }
+      outcome.item(object, ref ? KVC_OK : KVC_ERR_NOT_FOUND, {});
+    }
+  }
+  if (!lease || lease->refs.empty()) {
+    destroy(&resource_, lease);
+    return KVC_OK;
+  }
+  lease->tick = next_tick();
+  uint64_t token;
+  KVC_TRY(add_lease(&token, lease, o.lease_ms, error));
+  result.lease = reinterpret_cast<kvc_lease *>(token);
+  return KVC_OK;
+}
+
+/// Under the lock.
+void Store::order_keys(Scope &scope) {
+  if (scope.key_order.made()) return;
+  KeyOrder::Map map(scope.key_order.resource());
+  for (uint32_t id = 1; id < index_->node_count_max(); id++) {
+    const seq::Node *node = index_->live(id);
+    if (!node || !(node->flags & seq::node_object) || (node->flags & seq::node_dropped)) continue;
+    const Ref ref = index_->ref_of(id);
+    if (index_->owner(ref).scope == scope.id) map.emplace(object_key(slot_data(*node)), ref);
+  }
+  scope.key_order.adopt(std::move(map));
+}
+
+kvc_status Store::object_list(kvc_object_entry *entries, size_t capacity, size_t *count, Scope &scope, std::string_view after, Error &error) {
+  if (capacity == 0) return fail(error, KVC_ERR_ARGUMENT, "entry_capacity 0: nothing to fill");
+  if (after.size() > object_key_max) return fail(error, KVC_ERR_ARGUMENT, "key of %zu bytes: at most %llu are allowed", after.size(), static_cast<unsigned long long>(object_key_max));
+  std::lock_guard lock(mutex_);
+  order_keys(scope);
+  const KeyOrder::Map &keys = scope.key_order.map();
+  size_t n = 0;
+  for (auto it = keys.upper_bound(after); it != keys.end() && n < capacity; ++it, n++) {
+    entries[n] = {};
+    std::memcpy(entries[n].key, it->first.data(), it->first.size());
+    entries[n].key_size = static_cast<uint32_t>(it->first.size());
+    entries[n].tier = KVC_TIER_HOST;
+    entries[n].value_size = value_bytes(index_->node(it->second));
+  }
+  *count = n;
+  return KVC_OK;
+}
+
+}  // namespace kvc::store
