@@ -105,6 +105,7 @@ void Outcome::item(kvc_object &object, kvc_status status, const Error &why) {
 
 /// A value copied into a slot that nobody can see yet.
 struct Store::Prepared {
+  seq::Name name;
   memory::SlotId slot;
   uint64_t bytes = 0;
 };
@@ -125,8 +126,8 @@ seq::Name Store::object_index_name(const Scope &scope, std::string_view key) {
 
 Ref Store::find_object(const Scope &scope, std::string_view key) { return index_->find_object(object_index_name(scope, key)); }
 
+/// Name and bytes are known, the item is checked.
 kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error &error) {
-  KVC_TRY(check_object(&out.bytes, object, error));
   KVC_TRY(take_slot(&out.slot, object_slot_bytes(out.bytes), error));
   uint8_t *slot = slab_.data(out.slot);
   auto *header = reinterpret_cast<ObjectHeader *>(slot);
@@ -138,9 +139,9 @@ kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error 
 
 /// Under the lock; KVC_ERR_BUSY when the key is there already, and the slot is still the caller's.
 kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Scope &scope, Error &error) {
+  if (index_->find_object(prepared.name)) return KVC_ERR_BUSY;
   seq::Node node{};
-  node.name = object_index_name(scope, key_of(object));
-  if (index_->find_object(node.name)) return KVC_ERR_BUSY;
+  node.name = prepared.name;
   node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
   node.flags = seq::node_object;
   node.value_bytes = static_cast<uint32_t>(std::min<uint64_t>(prepared.bytes, UINT32_MAX));
@@ -181,14 +182,14 @@ kvc_status Store::compare_object(Ref pinned, const kvc_object &object, Error &er
 }
 
 kvc_status Store::put_object(kvc_object &object, Scope &scope, Error &error) {
-  uint64_t bytes;
-  KVC_TRY(check_object(&bytes, object, error));
-  Prepared prepared;
+  Prepared prepared{};
+  KVC_TRY(check_object(&prepared.bytes, object, error));
+  prepared.name = object_index_name(scope, key_of(object));
   for (;;) {
     Ref there;
     {
       std::lock_guard lock(mutex_);
-      if ((there = find_object(scope, key_of(object)))) index_->pin(there);
+      if ((there = index_->find_object(prepared.name))) index_->pin(there);
     }
     if (there) {
       const kvc_status status = compare_object(there, object, error);
@@ -214,11 +215,14 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
   kvc_status status = KVC_OK;
   size_t bad = 0;
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
+    if ((status = check_object(&prepared[i].bytes, objects[i], error)) != KVC_OK) bad = i;
+  for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) prepared[i].name = object_index_name(scope, key_of(objects[i]));  // may throw: nothing is taken yet
+  for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
     if ((status = prepare_object(prepared[i], objects[i], error)) != KVC_OK) bad = i;
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
     status = insert_object(prepared[i], objects[i], scope, error);
-    const Ref ref = find_object(scope, key_of(objects[i]));
+    const Ref ref = index_->find_object(prepared[i].name);
     if (status == KVC_OK) inserted.push_back(ref);
     else if (status == KVC_ERR_BUSY) status = compare_object(ref, objects[i], error);
     if (status != KVC_OK) bad = i;

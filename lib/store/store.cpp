@@ -1,13 +1,11 @@
 #include "store/store.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "base/random.h"
 #include "store/memory.h"
 #include "store/object.h"
 
@@ -62,7 +60,7 @@ kvc_status Store::init(const kvc_store_options &o, const Seams &seams, Error &er
   open_bytes_max_ = o.open_bytes_max ? o.open_bytes_max : slab_.capacity_bytes() / 4;
   verify_reads_ = (o.flags & KVC_OPEN_VERIFY_READS) != 0;
   if (seams.random_seed) std::memcpy(write_id_seed_, seams.random_seed, sizeof write_id_seed_);
-  else if (getrandom(write_id_seed_, sizeof write_id_seed_, 0) != sizeof write_id_seed_) return base::fail_system(error, KVC_ERR_IO, errno, "getrandom");
+  else KVC_TRY(base::random_fill(write_id_seed_, sizeof write_id_seed_, error));
   index_.emplace(&resource_, static_cast<seq::NodeSink *>(this));
   return KVC_OK;
 }
