@@ -20,9 +20,9 @@ uint64_t value_bytes(const seq::Node &node) {
   return node.value_bytes < UINT32_MAX ? node.value_bytes : reinterpret_cast<const ObjectHeader *>(node.payload)->value_bytes;
 }
 
-/// What is asked for ahead of a copy: of the value as much as the second-level cache's fetcher would learn of late, of the destination as much as this
-/// core waits for at a time.  lib/README.md has the measurement.
-constexpr uint64_t kValueAheadBytes = 4096, kDestinationAheadBytes = 1024;
+/// What is asked for ahead of a copy: a small value at once, of its destination so little that the look-up, which is under way, does not wait behind
+/// it for a core's dozen or so misses at a time.  lib/README.md has the measurement.
+constexpr uint64_t kValueAheadBytes = 4096, kDestinationAheadBytes = 512;
 
 void prefetch_value(uint64_t payload, uint64_t bytes) {
   const uint8_t *value = reinterpret_cast<const uint8_t *>(payload) + sizeof(ObjectHeader);
