@@ -138,8 +138,11 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
   // The last group of dims may be a short one; the group before it then may reach farther.
   uint128 dims = static_cast<uint128>(groups - 1) * r.dim_stride + (dim - (groups - 1) * group) * element;
   if (groups > 1) dims = std::max(dims, static_cast<uint128>(groups - 2) * r.dim_stride + group * element);
-  const uint128 end = slots + static_cast<uint128>(run.layer_count - 1) * side.layer_stride +
-                      static_cast<uint128>(run.head_count - 1) * r.head_stride + dims;
+  // Each product fits 128 bits; their sum may not, so that what passes 64 counts as that.
+  uint128 end = 0;
+  for (const uint128 part : {slots, static_cast<uint128>(run.layer_count - 1) * side.layer_stride,
+                             static_cast<uint128>(run.head_count - 1) * r.head_stride, dims})
+    end += std::min<uint128>(part, static_cast<uint128>(1) << 64);
   if (end > array.bytes) return fail_extent(name, side, run, touched, groups, end, array.bytes, error);
   const auto base = reinterpret_cast<uint64_t>(array.data);
   if (base + static_cast<uint64_t>(end) < base)

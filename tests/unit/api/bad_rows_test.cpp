@@ -155,6 +155,14 @@ TEST_F(BadRows, sums_and_products_that_overflow) {
        {"k.", "_stride"}},
       {"slot_begin far out", [](kvc_rows &r) { r.slot_begin = 1ull << 60; }, KVC_ERR_ARGUMENT, {"k.token_stride 32"}},
       {"dim_group at its most", [](kvc_rows &r) { r.k.dim_group = UINT32_MAX; }, KVC_ERR_ARGUMENT, {"k.", "_stride"}},
+      {"strides whose products add up to 2^128 and a little",
+       [](kvc_rows &r) {
+         r.slot_begin = UINT64_MAX - r.token_count;
+         r.k.token_stride = r.k.layer_stride = r.k.head_stride = UINT64_MAX;
+         r.k.dim_stride = 2;
+       },
+       KVC_ERR_ARGUMENT,
+       {"k.bytes", "or more", "k.token_stride 18446744073709551615 reaches farthest"}},
       {"an array that passes the end of memory",
        [](kvc_rows &r) { r.k.data = reinterpret_cast<void *>(UINT64_MAX - 100); },
        KVC_ERR_ARGUMENT,
