@@ -48,8 +48,6 @@ constexpr const char *section_names[section_kinds] = {"exact tokens", "side data
 
 unsigned long long wide(uint64_t value) { return value; }
 
-uint64_t padded(uint64_t bytes) { return (bytes + section_align - 1) / section_align * section_align; }
-
 uint64_t header_sum(const WireHeader &wire) { return kernels::table().sum(&wire, offsetof(WireHeader, sum)); }
 
 kvc_status check_envelope(const WireHeader &wire, Error &error) {

@@ -8,6 +8,8 @@
 namespace kvc::codec {
 
 constexpr uint32_t frame_header_bytes = 512, section_count = 12, section_align = 64;
+/// What a section of so many bytes takes in its frame.
+constexpr uint64_t padded(uint64_t bytes) { return (bytes + section_align - 1) / section_align * section_align; }
 enum SectionKind : uint32_t {
   section_exact_tokens = 0, section_side = 1, section_plane_0 = 2, section_plane_1 = 3, section_plane_2 = 4, section_plane_3 = 5,
   section_codes = 6, section_k_exact = 7, section_v_exact = 8, section_second = 9

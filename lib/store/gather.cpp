@@ -16,8 +16,7 @@ kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, 
   const ChunkLayout::Page &page = scope.layout.page(layer);
   const kernels::Table &kernel = kernels::table();
   codec::FrameHeader header;
-  const uint64_t frame_bytes = codec::frame_header_bytes + (page.v_offset - page.k_offset) + page.v_bytes;
-  kvc_status status = codec::frame_decode(header, slot + scope.layout.header_offset(layer), frame_bytes, error);
+  kvc_status status = codec::frame_decode(header, slot + scope.layout.header_offset(layer), codec::frame_header_bytes + page.padded_bytes(), error);
   if (status == KVC_OK &&
       (kernel.sum(slot + page.k_offset, page.k_bytes) != header.sections[codec::section_k_exact].sum ||
        (page.v_bytes && kernel.sum(slot + page.v_offset, page.v_bytes) != header.sections[codec::section_v_exact].sum) || KVC_FAULT("store.page.verify")))

@@ -1,9 +1,6 @@
 #include "store/layout.h"
 
 namespace kvc::store {
-namespace {
-constexpr uint64_t align(uint64_t bytes) { return (bytes + codec::section_align - 1) / codec::section_align * codec::section_align; }
-}  // namespace
 
 void ChunkLayout::init(const seq::Shape &shape) {
   chunk_tokens_ = shape.chunk_tokens;
@@ -14,8 +11,8 @@ void ChunkLayout::init(const seq::Shape &shape) {
     const uint64_t k_bytes = rows * run.k_dim * kernels::dtype_bytes(static_cast<kernels::Dtype>(run.k_dtype));
     const uint64_t v_bytes = rows * run.v_dim * kernels::dtype_bytes(static_cast<kernels::Dtype>(run.v_dtype));
     for (uint32_t i = 0; i < run.layer_count; i++) {
-      pages_.push_back({at, at + align(k_bytes), static_cast<uint32_t>(k_bytes), static_cast<uint32_t>(v_bytes), &run});
-      at += align(k_bytes) + align(v_bytes);
+      pages_.push_back({at, at + codec::padded(k_bytes), static_cast<uint32_t>(k_bytes), static_cast<uint32_t>(v_bytes), &run});
+      at += codec::padded(k_bytes) + codec::padded(v_bytes);
       payload_bytes_ += k_bytes + v_bytes;
     }
   }

@@ -20,6 +20,8 @@ class ChunkLayout {
     uint64_t k_offset, v_offset;
     uint32_t k_bytes, v_bytes;
     const seq::LayerRun *layers;
+
+    uint64_t padded_bytes() const { return v_offset - k_offset + codec::padded(v_bytes); }
   };
   const Page &page(uint32_t layer) const { return pages_[layer]; }
   uint64_t header_offset(uint32_t layer) const { return headers_offset_ + static_cast<uint64_t>(layer) * codec::frame_header_bytes; }

@@ -39,6 +39,7 @@ const std::vector<Geometry> &geometries() {
       {16, KVC_F16, {layers(2, 4, 24, 16), layers(1, 2, 8, 40, KVC_F32, KVC_BF16)}},
       {64, KVC_BF16, {layers(3, 1, 32, 32)}},
       {32, KVC_F8_E4M3, {layers(1, 2, 16, 24), layers(1, 3, 16, 8, KVC_F16, 0)}},
+      {16, KVC_F16, {layers(1, 1, 5, 3), layers(1, 3, 3, 1, KVC_F8_E4M3, KVC_F32)}},
   };
   return all;
 }

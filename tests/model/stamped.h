@@ -33,7 +33,7 @@ struct Geometry {
   std::vector<Layer> layers;
 };
 
-/// Runs of layers whose K and V differ in width, grouped heads, all dtypes and the chunk sizes 16, 32 and 64.
+/// Runs of layers whose K and V differ in width, grouped heads, all dtypes and the chunk sizes 16, 32 and 64; the last one's sides are no multiples of 64 bytes.
 const std::vector<Geometry> &geometries();
 
 /// Of one row: what a (sequence content, layer, token) must read.
