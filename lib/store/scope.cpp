@@ -1,6 +1,5 @@
 #include "store/scope.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "store/memory.h"
@@ -89,11 +88,8 @@ kvc_status Store::scope_create(uint64_t *token, const kvc_scope_options &o, Erro
   seq::Shape shape;
   if (o.shape) {
     KVC_TRY(seq::shape_check(shape, *o.shape, error));
-    for (const seq::LayerRun &run : shape.runs) {
+    for (const seq::LayerRun &run : shape.runs)
       if (run.kind != KVC_LAYER_FULL) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: kind %u is not built yet, full attention is", run.layer_begin, run.kind);
-      const uint64_t side = static_cast<uint64_t>(run.kv_heads) * shape.chunk_tokens * std::max(run.k_dim, run.v_dim);
-      if (side > UINT32_MAX / 4) return fail(error, KVC_ERR_SHAPE, "layer %u: a page side of %llu elements passes 4 GiB", run.layer_begin, static_cast<unsigned long long>(side));
-    }
   }
   const seq::ScopeIdentity identity{view(o.tenant), view(o.model), view(o.revision), view(o.adapter), {static_cast<const char *>(o.salt), o.salt_size}};
   const seq::Name name = seq::scope_name(identity, shape.fingerprint);

@@ -29,6 +29,24 @@ class Sparse {
   uint64_t bytes_;
 };
 
+TEST(Sizes, a_shape_that_is_right_makes_a_scope_however_large_its_pages_are) {
+  auto options = sized<kvc_store_options>();
+  options.memory_bytes = 16 * kGiB;
+  ErrorText error;
+  StoreHandle store;
+  ASSERT_EQ(kvc_open(store.out(), "mem:", &options, &error), KVC_OK) << error.message;
+  for (const auto &[dtype, dim] : {std::pair{KVC_F8_E4M3, 40000u}, std::pair{KVC_F16, 65535u}, std::pair{KVC_F32, 32767u}}) {
+    const kvc_layer layer = full_layers(1, 128, dim, dim);
+    auto shape = sized<kvc_shape>();
+    shape.dtype = dtype, shape.layers = &layer, shape.layer_runs = 1, shape.chunk_tokens = 256;
+    auto scope_options = sized<kvc_scope_options>();
+    scope_options.model = "m", scope_options.shape = &shape;
+    EXPECT_EQ(kvc_shape_check(nullptr, &shape, &error), KVC_OK) << error.message;
+    ScopeHandle scope;
+    EXPECT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
+  }
+}
+
 uint16_t half(bool is_k, uint64_t l, uint64_t t, uint64_t h, uint64_t d) { return static_cast<uint16_t>(stamp(9, is_k, l, t, h, d) | 1); }
 
 constexpr uint32_t kLayers = 2, kHeads = 2, kDim = 16;

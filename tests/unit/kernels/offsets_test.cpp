@@ -83,6 +83,26 @@ TEST_F(Sparse, SlotsMayPassFourBillion) {
   round_trip({nullptr, Dtype::f16, 1, 8, 2, 2, nullptr, 0, 0, 0x100000010}, Dtype::f16, 1, 16, 2);
 }
 
+TEST_F(Sparse, TheLastRowOfTheLargestPageSideIsWhereItBelongs) {
+  const PageSide page{memory_, Dtype::f16, 65535, 256};
+  const size_t row_bytes = size_t{page.dim} * 2, offset = (size_t{128} * page.page_tokens - 1) * row_bytes;
+  uint8_t *const caller = memory_ + 8 * gib;
+  const RowsSide rows{caller, Dtype::f16, 1, row_bytes, row_bytes, 2, nullptr, 0, 0, 0};
+  std::vector<uint8_t> row(row_bytes);
+  for (size_t i = 0; i < row_bytes; ++i) row[i] = static_cast<uint8_t>(i * 7 + i / 251);
+  for (const Table *table : oracle::tables()) {
+    for (bool stream : {false, true}) {
+      madvise(memory_, reserved_bytes, MADV_DONTNEED);
+      memcpy(caller, row.data(), row_bytes);
+      table->rows_in(page, rows, {255, 1, 127, 1, stream});
+      ASSERT_EQ(memcmp(memory_ + offset, row.data(), row_bytes), 0) << table->name;
+      memset(caller, 0, row_bytes);
+      table->rows_out(rows, page, {255, 1, 127, 1, stream});
+      ASSERT_EQ(memcmp(caller, row.data(), row_bytes), 0) << table->name;
+    }
+  }
+}
+
 TEST_F(Sparse, ConversionsReachJustAsFar) {
   round_trip({nullptr, Dtype::f32, 1, 2 * gib, 512, 4, nullptr, 0, 0, 1}, Dtype::f16, 128, 16, 2);
 }
