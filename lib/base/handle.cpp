@@ -252,6 +252,8 @@ bool HandleTable::mark_lapsed(uint32_t index) {
   return e->word.compare_exchange_strong(word, word | kLapsed, std::memory_order_acq_rel);
 }
 
+bool HandleTable::in_use(uint32_t index) const { return entry(index)->word.load(std::memory_order_acquire) & (kWriter | kReaders); }
+
 bool HandleTable::lapsed(const Token &token) const {
   uint64_t word;
   return live_entry(token, &word) && (word & kLapsed);

@@ -51,6 +51,8 @@ class HandleTable {
 
   /// Leases lapse between calls only: marks an idle entry, false when it is in use, already marked or gone.
   bool mark_lapsed(uint32_t index);
+  /// A call is inside.
+  bool in_use(uint32_t index) const;
   bool lapsed(const Token &token) const;
   void clear_lapsed(uint32_t index);
 

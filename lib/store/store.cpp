@@ -145,8 +145,8 @@ void Store::reap(uint64_t now_ns) {
       }
       index_->unpin(seq->pinned, seq->used_tick.load(std::memory_order_relaxed), false);
       metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
-    } else {
-      next = now_ns;  // in use, or lapsed already
+    } else if (seq->pinned && seq_handles_.in_use(i)) {
+      next = now_ns;
     }
   });
   lease_handles_.each([&](uint32_t i, void *object) {

@@ -128,8 +128,10 @@ TEST_F(Handles, OnlyAnIdleHandleLapsesAndOnlyOnce) {
   const Token token = token_unpack(table_.add(&objects_[0]));
   ASSERT_EQ(table_.enter_shared(&object_, token), KVC_OK);
   EXPECT_FALSE(table_.mark_lapsed(token.index));
+  EXPECT_TRUE(table_.in_use(token.index));
   table_.leave_shared(token);
   EXPECT_TRUE(table_.mark_lapsed(token.index));
+  EXPECT_FALSE(table_.in_use(token.index));
   EXPECT_FALSE(table_.mark_lapsed(token.index));
   EXPECT_TRUE(table_.lapsed(token));
   ASSERT_EQ(table_.enter_exclusive(&object_, token), KVC_OK) << "a lapsed handle stays valid";
