@@ -129,7 +129,7 @@ void Slab::give(SlotId id) {
   Books &books = *impl_->books;
   KVC_CHECK(books.slots.find(id, place));
   uint8_t *data = impl_->arena.data() + place.offset_bytes;
-  // The slot is still the caller's: large ones are zeroed without holding up other threads.
+  // The slot is still the caller's, so the books need not wait.  An eviction gives under the store's lock, which does.
   if (impl_->zero_on_release) memset(data, 0, slot_bytes(place));
   const std::lock_guard lock(impl_->mutex);
   place = books.slots.release(id);
