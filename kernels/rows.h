@@ -5,7 +5,7 @@
 /// Moving rows between a page and a caller's memory, and the sum of what was moved.  Pure arithmetic on spans: arguments have been checked.
 namespace kvc::kernels {
 
-/// Element types, equal to the public constants (asserted in lib/store).
+/// Element types, equal to the public constants (asserted in lib/store/layout.cpp).
 enum class Dtype : uint32_t { f32 = 1, f16 = 2, bf16 = 3, f8_e4m3 = 4, u8 = 5 };
 constexpr uint32_t dtype_bytes(Dtype dtype) { return dtype == Dtype::f32 ? 4 : dtype == Dtype::f16 || dtype == Dtype::bf16 ? 2 : 1; }
 
@@ -41,12 +41,12 @@ struct Move {
   bool more = false;
 };
 
-/// From how many bytes a call of the store sets `stream`, counted over everything that it moves, not one page.  Measured on a server core
-/// with 2 MiB of second-level cache (README.md): a destination in the engine's or the host's memory may still be in cache from the last
-/// call, and then plain stores are faster until it outgrows that cache.
+/// From how many bytes a gather sets `stream`, counted over everything that the call moves, not one page.  Measured on a server core with
+/// 2 MiB of second-level cache (README.md): a destination in the engine's or the host's memory may still be in cache from the last call,
+/// and then plain stores are faster until it outgrows that cache.
 constexpr uint64_t stream_bytes_min = 1u << 20;
-/// The same for appends: pages are not in cache and nobody reads them soon; past it is faster from 16 KiB, and from 64 KiB even when they
-/// are read back at once.
+/// The same for appends whose rows are no whole lines; those that are stream always.  Pages are not in cache and nobody reads them soon;
+/// past it is faster from 16 KiB, and from 64 KiB even when they are read back at once.
 constexpr uint64_t stream_in_bytes_min = 1u << 16;
 
 /// Functions chosen once for this machine (base, avx2, avx512; neon later); every entry gives the same bits in every variant.

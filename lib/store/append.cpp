@@ -309,7 +309,7 @@ void Store::copy_run(Sequence &seq, const Run &run) {
   // Pages are memory that nobody touched for long and nobody reads soon, so whole lines go past the cache; even the few rows of a decode step:
   // fetching their lines first would take longer than all the rest.
   const auto whole_lines = [](const Side &side) { return side.dim * kernels::dtype_bytes(side.rows.dtype) % 64 == 0; };
-  const bool stream = run.token_count * run.layer_count * row_bytes >= kernels::stream_bytes_min || (whole_lines(run.k) && whole_lines(run.v));
+  const bool stream = run.token_count * run.layer_count * row_bytes >= kernels::stream_in_bytes_min || (whole_lines(run.k) && whole_lines(run.v));
   metrics_.append_bytes.fetch_add(run.token_count * run.layer_count * row_bytes, std::memory_order_relaxed);  // first: behind the rows it would wait for them
   for (uint32_t layer = run.layer_begin; layer < run.layer_begin + run.layer_count; layer++)
     for (uint64_t token = run.token_begin; token < run.token_end();) {

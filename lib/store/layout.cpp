@@ -2,6 +2,10 @@
 
 namespace kvc::store {
 
+static_assert(static_cast<uint32_t>(kernels::Dtype::f32) == KVC_F32 && static_cast<uint32_t>(kernels::Dtype::f16) == KVC_F16 &&
+              static_cast<uint32_t>(kernels::Dtype::bf16) == KVC_BF16 && static_cast<uint32_t>(kernels::Dtype::f8_e4m3) == KVC_F8_E4M3 &&
+              static_cast<uint32_t>(kernels::Dtype::u8) == KVC_U8);
+
 void ChunkLayout::init(const seq::Shape &shape) {
   chunk_tokens_ = shape.chunk_tokens;
   pages_.reserve(shape.layer_count);
