@@ -32,6 +32,13 @@ void Store::info(kvc_store_info &info) {
   info.memory_pinned = info.memory_used - evictable;
 }
 
+/// What a walk over all nodes keeps of one while the lock is free.
+struct Store::Pinned {
+  Ref ref;
+  bool is_object = false;
+  Scope *scope = nullptr;
+};
+
 kvc_status Store::verify_object(const seq::Node &node, Error &error) {
   const uint8_t *slot = slot_data(node);
   const uint64_t bytes = reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
@@ -51,45 +58,45 @@ kvc_status Store::verify_object(const seq::Node &node, Error &error) {
 }
 
 /// One node, pinned by the caller; drops it when it is bad.
-kvc_status Store::verify_node(Ref ref, kvc_verify_info &info, Error &error) {
-  const seq::Node &node = index_->node(ref);
-  const Scope *scope;
-  {
-    std::lock_guard lock(mutex_);
-    scope = scopes_by_id_[index_->owner(ref).scope];  // stays: it has a chunk or object that is pinned
-  }
-  if (node.flags & seq::node_object) {
+void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
+  const auto count = [&](uint64_t bytes, auto &&check) {
+    Error bad;
     info.pages_read++;
-    info.bytes_read += reinterpret_cast<const ObjectHeader *>(slot_data(node))->value_bytes;
-    const kvc_status status = verify_object(node, error);
-    if (status == KVC_OK) return KVC_OK;
-    std::lock_guard lock(mutex_);
-    if (index_->held(ref)) drop_object(*scopes_by_id_[index_->owner(ref).scope], ref);
+    info.bytes_read += bytes;
+    const kvc_status status = check(bad);
+    if (status != KVC_OK && info.pages_bad++ == 0) std::copy(std::begin(bad.message), std::end(bad.message), info.first_bad);
     return status;
+  };
+  const seq::Node &held = index_->node(node.ref);
+  const uint8_t *slot = slot_data(held);
+  if (node.is_object) {
+    const uint64_t bytes = reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
+    if (count(bytes, [&](Error &bad) { return verify_object(held, bad); }) == KVC_OK) return;
+    std::lock_guard lock(mutex_);
+    if (index_->held(node.ref)) drop_object(*node.scope, node.ref);
+    return;
   }
-  for (uint32_t l = 0; l < scope->layout.layer_count(); l++) {
-    info.pages_read++;
-    info.bytes_read += scope->layout.page(l).k_bytes + scope->layout.page(l).v_bytes;
-    KVC_TRY(verify_page(*scope, ref, slot_data(node), l, error));
+  for (uint32_t l = 0; l < node.scope->layout.layer_count(); l++) {
+    const ChunkLayout::Page &page = node.scope->layout.page(l);
+    (void)count(uint64_t{page.k_bytes} + page.v_bytes, [&](Error &bad) { return verify_page(*node.scope, node.ref, slot, l, bad); });
   }
-  return KVC_OK;
 }
 
 kvc_status Store::verify(kvc_verify_info &info, Error &error) {
   for (uint32_t id = 1;; id++) {
-    Ref ref;
+    Pinned pinned;
     {
       std::lock_guard lock(mutex_);
       if (id >= index_->node_count_max()) break;
       const seq::Node *node = index_->live(id);
       if (!node || (node->flags & seq::node_dropped)) continue;
-      ref = index_->ref_of(id);
-      index_->pin(ref);
+      pinned = {index_->ref_of(id), (node->flags & seq::node_object) != 0, nullptr};
+      pinned.scope = scopes_by_id_[index_->owner(pinned.ref).scope];  // stays: it has a chunk or object that is pinned
+      index_->pin(pinned.ref);
     }
-    Error bad;
-    if (verify_node(ref, info, bad) != KVC_OK && info.pages_bad++ == 0) std::copy(std::begin(bad.message), std::end(bad.message), info.first_bad);
+    verify_node(pinned, info);
     std::lock_guard lock(mutex_);
-    index_->unpin(ref, 0, false);
+    index_->unpin(pinned.ref, 0, false);
   }
   if (info.pages_bad) return fail(error, KVC_ERR_CORRUPT, "%llu of %llu pages failed their check and were dropped; first: %.120s", static_cast<unsigned long long>(info.pages_bad), static_cast<unsigned long long>(info.pages_read), info.first_bad);
   return KVC_OK;

@@ -177,8 +177,9 @@ class Store final : seq::NodeSink {
   void order_keys(Scope &scope);
 
   // inspect.cpp
+  struct Pinned;
   kvc_status verify_object(const seq::Node &node, Error &error);
-  kvc_status verify_node(Ref ref, kvc_verify_info &info, Error &error);
+  void verify_node(const Pinned &node, kvc_verify_info &info);
   /// A node's payload is the address of its slot, which stays while the node lives.
   static uint8_t *slot_data(const seq::Node &node) { return reinterpret_cast<uint8_t *>(node.payload); }
   static seq::Owner owner_of(memory::SlotId slot, const Scope &scope) { return {static_cast<uint64_t>(slot.generation) << 32 | slot.index, scope.id}; }

@@ -54,10 +54,10 @@ bool flip_bit(const void *pattern, size_t bytes) {
 
 class Gone : public testing::Test {
  protected:
-  void open(uint32_t flags) {
+  void open(uint32_t flags, uint32_t layers = 1) {
     kvc_store_options options = Host::options_of(kMemory, flags);
     options.lease_ms = KVC_FOREVER;
-    host_.emplace(options, std::vector{full_layers(1, 1, kDim, kDim)}, KVC_F32, kTokens);
+    host_.emplace(options, std::vector{full_layers(layers, 1, kDim, kDim)}, KVC_F32, kTokens);
   }
 
   static kvc_rows run(Rows &rows, uint32_t begin) {
@@ -167,6 +167,30 @@ TEST_F(Gone, AVerifyFindsTheBitDropsThePageAndTheNextOneFindsNothing) {
   match(&tokens);
   EXPECT_EQ(tokens, 0u);
   verify(KVC_OK);
+}
+
+TEST_F(Gone, AVerifyReadsAllPagesOfABadChunkAndCountsTheBadOnesAmongThem) {
+  constexpr uint32_t kLayers = 3;
+  open(0, kLayers);
+  std::vector<Rows> rows;
+  std::vector<kvc_rows> runs;
+  for (uint32_t l = 0; l < kLayers; l++) rows.push_back(rows_of(l + 1, 0, kTokens * kChunks));
+  for (uint32_t l = 0; l < kLayers; l++) {
+    runs.push_back(run(rows[l], 0));
+    runs[l].layer_begin = l;
+  }
+  kvc_seq *seq = nullptr;
+  ASSERT_EQ(kvc_seq_create(&seq, host_->scope, nullptr, &host_->error), KVC_OK);
+  ASSERT_EQ(host_->append(seq, ids_, runs), KVC_OK) << host_->error.message;
+  flip(1, 1);
+  flip(3, 1);
+  flip(2, 3);
+  const kvc_verify_info info = verify(KVC_ERR_CORRUPT);
+  EXPECT_EQ(info.pages_read, kChunks * kLayers);
+  EXPECT_EQ(info.pages_bad, 3u);
+  EXPECT_EQ(info.bytes_read, kLayers * kChunks * kTokens * kDim * 2 * sizeof(uint32_t));
+  EXPECT_NE(host_->error.text().find("3 of 12 pages"), std::string::npos) << host_->error.message;
+  EXPECT_EQ(verify(KVC_OK).pages_read, (kChunks - 2) * kLayers) << "chunks are dropped whole";
 }
 
 // The chunks behind the bad one are held under their names: who appends the prefix again must not lean on them.
