@@ -13,10 +13,8 @@ namespace {
 template <typename F>
 kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
                  const kvc_call *call, uint32_t operation, kvc_error *error, F &&body) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    Output<kvc_result> output(result, "result");
-    KVC_TRY(output.check(e));
-    const kvc_status status = [&]() -> kvc_status {
+  return guard(error, [&](Error &e) {
+    return with_result(result, operation, call, e, [&](kvc_result &r) -> kvc_status {
       KVC_TRY(check_call(call, e));
       ScopeUse use;
       KVC_TRY(use.enter(token_of(scope), e));
@@ -24,11 +22,8 @@ kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects
       KVC_TRY(read_options(o, options, "options", e));
       if (!objects || !object_count) return fail(e, KVC_ERR_ARGUMENT, "objects %s, object_count %zu: nothing to do", objects ? "given" : "NULL", object_count);
       std::span<kvc_object> items(objects, object_count);
-      return body(use, output.value(), items, o, e);
-    }();
-    fill_result(output.value(), status, operation, call, e);
-    output.write();
-    return status;
+      return body(use, r, items, o, e);
+    });
   });
 }
 

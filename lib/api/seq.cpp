@@ -134,19 +134,14 @@ kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_t extra_
 
 kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, const kvc_call *call, kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {
-    Output<kvc_result> output(result, "result");
-    KVC_TRY(output.check(e));
-    const kvc_status status = [&]() -> kvc_status {
+    return with_result(result, KVC_OP_GATHER, call, e, [&](kvc_result &r) -> kvc_status {
       KVC_TRY(check_call(call, e));
       SeqUse use;
       KVC_TRY(use.enter(seq, Mode::shared, e));
       RowsIn in;
       KVC_TRY(in.read(rows, row_count, use.store().resource(), e));
-      return use.store().gather(output.value(), use.seq(), in.span(), e);
-    }();
-    fill_result(output.value(), status, KVC_OP_GATHER, call, e);
-    output.write();
-    return status;
+      return use.store().gather(r, use.seq(), in.span(), e);
+    });
   });
 }
 

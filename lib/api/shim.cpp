@@ -35,10 +35,15 @@ kvc_status check_call(const kvc_call *call, Error &error) {
   return KVC_OK;
 }
 
-void fill_result(kvc_result &result, kvc_status status, uint32_t operation, const kvc_call *call, const Error &error) {
-  result.status = status;
+void begin_result(kvc_result &result, uint32_t size, uint32_t operation, const kvc_call *call) {
+  result = kvc_result{};
+  result.size = size;
   result.operation = operation;
   if (call && call->size >= offsetof(kvc_call, user) + sizeof call->user) result.user = call->user;
+}
+
+void end_result(kvc_result &result, kvc_status status, const Error &error) {
+  result.status = status;
   if (status == KVC_OK) return;
   result.retry = base::retry_of(status);
   result.system_error = error.system_error;

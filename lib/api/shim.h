@@ -1,5 +1,6 @@
 #pragma once
 #include <cstring>
+#include <exception>
 #include <new>
 #include <optional>
 #include <span>
@@ -75,20 +76,25 @@ class Output {
 
 void write_error(kvc_error *user, const Error &error, kvc_status status);
 
+/// Runs a body; what it throws becomes a status.
+template <typename F>
+kvc_status caught(Error &error, F &&body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return fail(error, KVC_ERR_NO_MEMORY, "the system refused memory");
+  } catch (const std::exception &e) {
+    return fail(error, KVC_ERR_INTERNAL, "%s", e.what());
+  } catch (...) {
+    return fail(error, KVC_ERR_INTERNAL, "an exception of an unknown kind");
+  }
+}
+
 /// Runs the body of a call: nothing is thrown across the C boundary, and the error is written once.
 template <typename F>
 kvc_status guard(kvc_error *user, F &&body) noexcept {
   Error error;
-  kvc_status status;
-  try {
-    status = body(error);
-  } catch (const std::bad_alloc &) {
-    status = fail(error, KVC_ERR_NO_MEMORY, "the system refused memory");
-  } catch (const std::exception &e) {
-    status = fail(error, KVC_ERR_INTERNAL, "%s", e.what());
-  } catch (...) {
-    status = fail(error, KVC_ERR_INTERNAL, "an exception of an unknown kind");
-  }
+  const kvc_status status = caught(error, [&] { return body(error); });
   if (status != KVC_OK) write_error(user, error, status);
   return status;
 }
@@ -107,8 +113,23 @@ Token token_of(const Handle *handle) {
 /// kvc_call: only blocking calls are built.
 [[nodiscard]] kvc_status check_call(const kvc_call *call, Error &error);
 
-/// The part of a result that is the same for every operation.
-void fill_result(kvc_result &result, kvc_status status, uint32_t operation, const kvc_call *call, const Error &error);
+void begin_result(kvc_result &result, uint32_t size, uint32_t operation, const kvc_call *call);
+void end_result(kvc_result &result, kvc_status status, const Error &error);
+
+/// Runs `body(result)` with the caller's own struct where it is whole: copying ours there would read back what was stored a moment ago, and so
+/// wait until the rows or values of the call have reached memory.
+template <typename F>
+kvc_status with_result(kvc_result *user, uint32_t operation, const kvc_call *call, Error &error, F &&body) {
+  if (user) KVC_TRY(check_size(user->size, "result", error));
+  const bool whole = user && user->size >= sizeof(kvc_result);
+  kvc_result ours;
+  kvc_result &result = whole ? *user : ours;
+  begin_result(result, user ? user->size : sizeof ours, operation, call);
+  const kvc_status status = caught(error, [&] { return body(result); });
+  end_result(result, status, error);
+  if (user && !whole) std::memcpy(static_cast<void *>(user), &ours, user->size);
+  return status;
+}
 
 /// A sequence in use by a call: beside others (const) or alone.  Use slides its lease; one that lapsed is taken up again for what is left.
 class SeqUse {

@@ -85,12 +85,12 @@ class Index {
     uint64_t payload = 0;
   };
   Likely likely_object(uint64_t hash) const;
-  void prefetch_object(uint64_t hash) const { objects_.prefetch(hash); }
+  [[gnu::always_inline]] void prefetch_object(uint64_t hash) const { objects_.prefetch(hash); }
 
   Node &node(Ref ref) const { return *at(ref.id); }
   /// Of a node that is held by a read, whatever its generation.
   const Node &node(uint32_t id) const { return *at(id); }
-  void prefetch_node(uint32_t id) const { __builtin_prefetch(at(id)); }
+  [[gnu::always_inline]] void prefetch_node(uint32_t id) const { __builtin_prefetch(at(id)); }
   /// Is the node still the one this ref was made for (and not dropped)?
   bool held(Ref ref) const;
   /// A node under the same number but of any generation: walks over all nodes.

@@ -77,7 +77,7 @@ class NameTable {
   }
 
   /// Needs no lock: what it asks for may be no longer, or not yet, where it looks.
-  void prefetch(uint64_t hash) const {
+  [[gnu::always_inline]] void prefetch(uint64_t hash) const {
     const Bucket *begin = begin_.load(std::memory_order_relaxed);
     __builtin_prefetch(reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(begin) + (hash & mask_.load(std::memory_order_relaxed)) * sizeof(Bucket)));
   }

@@ -73,7 +73,7 @@ void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
     const uint64_t bytes = reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
     if (count(bytes, [&](Error &bad) { return verify_object(held, bad); }) == KVC_OK) return;
     std::lock_guard lock(mutex_);
-    if (index_->held(node.ref)) drop_object(*node.scope, node.ref);
+    if (index_->held(node.ref)) drop_object(node.ref);
     return;
   }
   for (uint32_t l = 0; l < node.scope->layout.layer_count(); l++) {

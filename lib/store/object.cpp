@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ahead.h"
 #include "base/check.h"
 #include "base/fault.h"
 #include "kernels/rows.h"
@@ -14,6 +15,9 @@ namespace kvc::store {
 using base::fail;
 
 namespace {
+
+/// As of a get's destination.
+constexpr uint64_t kSourceAheadBytes = 512;
 
 /// Copies the parts to `value` and sums it by pieces.  A part that brings a whole piece is summed on its way in.
 void fill_object(uint8_t *value, uint64_t *sums, const kvc_object &object, uint64_t bytes) {
@@ -40,6 +44,18 @@ void fill_object(uint8_t *value, uint64_t *sums, const kvc_object &object, uint6
     }
   }
   KVC_CHECK(summed == object_piece_count(bytes));
+}
+
+/// The first eight bytes, or what there is of them with zeros behind.
+uint64_t word_of(std::string_view bytes) {
+  const auto load = [&](auto part, size_t at) {
+    std::memcpy(&part, bytes.data() + at, sizeof part);
+    return static_cast<uint64_t>(part);
+  };
+  const size_t n = bytes.size();
+  if (n >= 8) return load(uint64_t{}, 0);
+  if (n >= 4) return load(uint32_t{}, 0) | load(uint32_t{}, n - 4) << 8 * (n - 4);
+  return load(uint8_t{}, 0) | load(uint8_t{}, n / 2) << 8 * (n / 2) | load(uint8_t{}, n - 1) << 8 * (n - 1);
 }
 
 /// As text where it is text.
@@ -110,21 +126,35 @@ struct Store::Prepared {
   uint64_t bytes = 0;
 };
 
-/// Short keys are their own name in this process's index, so that finding them costs no hash of 64-byte blocks; long ones go by digest.
-seq::Name Store::object_index_name(const Scope &scope, std::string_view key) {
-  seq::Name name{};
-  constexpr size_t at = 8;  // whole words, as they are read again
-  if (key.size() > name.size() - at) {
-    thread_local base::Sha256 hash;
-    return seq::object_name(hash, scope.name, key);
-  }
-  std::memcpy(name.data(), &scope.id, sizeof scope.id);
-  name[4] = static_cast<uint8_t>(key.size());
-  std::memcpy(name.data() + at, key.data(), key.size());
-  return name;
+namespace {
+bool is_short(std::string_view key) { return key.size() <= sizeof(seq::Name) - sizeof(uint64_t); }
+base::Sha256 &thread_hash() {
+  thread_local base::Sha256 hash;
+  return hash;
+}
+}  // namespace
+
+/// What naming may throw, it throws here, before the first item is acted on.
+void Store::prepare_names(std::span<const kvc_object> objects) {
+  for (const kvc_object &object : objects)
+    if (!is_short(key_of(object))) return (void)thread_hash();
 }
 
-Ref Store::find_object(const Scope &scope, std::string_view key) { return index_->find_object(object_index_name(scope, key)); }
+/// Short keys are their own name in this process's index, so that finding them costs no hash of 64-byte blocks; long ones go by digest.  Written
+/// and read again in whole words: a load that spans recent stores would wait for all before them.
+void Store::object_index_name(seq::Name &out, const Scope &scope, std::string_view key) {
+  if (!is_short(key)) {
+    out = seq::object_name(thread_hash(), scope.name, key);
+    return;
+  }
+  uint8_t *word = out.data();
+  const auto put = [&](uint64_t value) {
+    std::memcpy(word, &value, sizeof value);
+    word += sizeof value;
+  };
+  put(static_cast<uint64_t>(key.size()) << 32 | scope.id);
+  for (size_t at = 0; at < out.size() - sizeof(uint64_t); at += sizeof(uint64_t)) put(at < key.size() ? word_of(key.substr(at)) : 0);
+}
 
 /// Name and bytes are known, the item is checked.
 kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error &error) {
@@ -137,9 +167,9 @@ kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error 
   return KVC_OK;
 }
 
-/// Under the lock; KVC_ERR_BUSY when the key is there already, and the slot is still the caller's.
-kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Scope &scope, Error &error) {
-  if (index_->find_object(prepared.name)) return KVC_ERR_BUSY;
+/// Under the lock; KVC_ERR_BUSY when the key is there already, as `ref`, and the slot is still the caller's.
+kvc_status Store::insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, Error &error) {
+  if ((*ref = index_->find_object(prepared.name))) return KVC_ERR_BUSY;
   seq::Node node{};
   node.name = prepared.name;
   node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
@@ -158,21 +188,19 @@ kvc_status Store::insert_object(Prepared &prepared, const kvc_object &object, Sc
   } catch (const std::bad_alloc &) {
     return fail(error, KVC_ERR_NO_MEMORY, "put: the system refused memory for the index");
   }
-  const Ref ref = index_->insert(node, {}, owner_of(prepared.slot, scope));
-  scope.key_order.set(place, ref);
+  *ref = index_->insert(node, {}, owner_of(prepared.slot, scope));
+  scope.key_order.set(place, *ref);
   scope.settle(clock_.now_ns());
   scope.bytes_host += slab_.bytes(prepared.slot);
   scope.object_count++;
   prepared.slot = {};
-  index_->unpin(ref, node.tick, false);
+  index_->unpin(*ref, node.tick, false);
   return KVC_OK;
 }
 
-kvc_status Store::compare_object(Ref pinned, const kvc_object &object, Error &error) {
+kvc_status Store::compare_object(Ref pinned, const kvc_object &object, uint64_t bytes, Error &error) {
   const uint8_t *slot = slot_data(index_->node(pinned));
   const auto *header = reinterpret_cast<const ObjectHeader *>(slot);
-  uint64_t bytes;
-  KVC_TRY(check_object(&bytes, object, error));
   bool equal = bytes == header->value_bytes;
   const uint8_t *at = slot + sizeof(ObjectHeader);
   for (uint64_t i = 0; equal && i < object.part_count; at += object.parts[i].bytes, i++)
@@ -184,7 +212,9 @@ kvc_status Store::compare_object(Ref pinned, const kvc_object &object, Error &er
 kvc_status Store::put_object(kvc_object &object, Scope &scope, Error &error) {
   Prepared prepared{};
   KVC_TRY(check_object(&prepared.bytes, object, error));
-  prepared.name = object_index_name(scope, key_of(object));
+  object_index_name(prepared.name, scope, key_of(object));
+  index_->prefetch_object(seq::name_hash(prepared.name));
+  if (object.part_count) base::ahead_of_read(object.parts[0].data, std::min<uint64_t>(object.parts[0].bytes, kSourceAheadBytes));  // while the look-up waits
   for (;;) {
     Ref there;
     {
@@ -192,7 +222,7 @@ kvc_status Store::put_object(kvc_object &object, Scope &scope, Error &error) {
       if ((there = index_->find_object(prepared.name))) index_->pin(there);
     }
     if (there) {
-      const kvc_status status = compare_object(there, object, error);
+      const kvc_status status = compare_object(there, object, prepared.bytes, error);
       std::lock_guard lock(mutex_);
       index_->unpin(there, next_tick(), false);
       if (prepared.slot.generation) slab_.give(prepared.slot);
@@ -200,7 +230,7 @@ kvc_status Store::put_object(kvc_object &object, Scope &scope, Error &error) {
     }
     if (!prepared.slot.generation) KVC_TRY(prepare_object(prepared, object, error));
     std::lock_guard lock(mutex_);
-    const kvc_status status = insert_object(prepared, object, scope, error);
+    const kvc_status status = insert_object(&there, prepared, object, scope, error);
     if (status == KVC_ERR_BUSY) continue;  // somebody was first: compare with theirs
     if (status != KVC_OK) slab_.give(prepared.slot);
     return status;
@@ -215,16 +245,16 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
   kvc_status status = KVC_OK;
   size_t bad = 0;
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
-    if ((status = check_object(&prepared[i].bytes, objects[i], error)) != KVC_OK) bad = i;
-  for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) prepared[i].name = object_index_name(scope, key_of(objects[i]));  // may throw: nothing is taken yet
+    if ((status = check_object(&prepared[i].bytes, objects[i], error)) == KVC_OK) object_index_name(prepared[i].name, scope, key_of(objects[i]));
+    else bad = i;
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
     if ((status = prepare_object(prepared[i], objects[i], error)) != KVC_OK) bad = i;
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
-    status = insert_object(prepared[i], objects[i], scope, error);
-    const Ref ref = index_->find_object(prepared[i].name);
+    Ref ref;
+    status = insert_object(&ref, prepared[i], objects[i], scope, error);
     if (status == KVC_OK) inserted.push_back(ref);
-    else if (status == KVC_ERR_BUSY) status = compare_object(ref, objects[i], error);
+    else if (status == KVC_ERR_BUSY) status = compare_object(ref, objects[i], prepared[i].bytes, error);
     if (status != KVC_OK) bad = i;
   }
   for (const Prepared &p : prepared)
@@ -234,7 +264,7 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
     result.done = objects.size();
     return KVC_OK;
   }
-  for (const Ref ref : inserted) drop_object(scope, ref);
+  for (const Ref ref : inserted) drop_object(ref);
   for (kvc_object &object : objects) object.status = KVC_ERR_CANCELLED;
   const Error why = error;
   Outcome outcome{result, error};
@@ -244,14 +274,16 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
 }
 
 /// Out of the index and the order at once.  Under the lock.
-void Store::drop_object(Scope &scope, Ref ref) {
+void Store::drop_object(Ref ref) {
   reads_.settle(*index_);
+  Scope &scope = *scopes_by_id_[index_->owner(ref).scope];
   if (scope.key_order.made()) scope.key_order.erase(object_key(slot_data(index_->node(ref))));
   index_->drop(ref);
 }
 
 kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
   KVC_TRY(check_object_options(o, KVC_OBJECT_GROUP, error));
+  prepare_names(objects);
   if (o.flags & KVC_OBJECT_GROUP) return put_group(result, scope, objects, error);
   Outcome outcome{result, error};
   for (kvc_object &object : objects) {
@@ -263,13 +295,18 @@ kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_obj
 
 kvc_status Store::object_delete(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error) {
   for (const kvc_object &object : objects) KVC_TRY(check_object(nullptr, object, error));
+  prepare_names(objects);
   Outcome outcome{result, error};
-  std::lock_guard lock(mutex_);
   for (kvc_object &object : objects) {
+    seq::Name name;
+    object_index_name(name, scope, key_of(object));
     Error why;
     kvc_status status = KVC_OK;
-    if (const Ref ref = find_object(scope, key_of(object))) drop_object(scope, ref);
-    else status = fail(why, KVC_ERR_NOT_FOUND, "no such key");
+    {
+      std::lock_guard lock(mutex_);
+      if (const Ref ref = index_->find_object(name)) drop_object(ref);
+      else status = fail(why, KVC_ERR_NOT_FOUND, "no such key");
+    }
     outcome.item(object, status, why);
   }
   return outcome.first;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/ahead.h"
 #include "kernels/rows.h"
 #include "store/memory.h"
 #include "store/object.h"
@@ -24,16 +25,8 @@ uint64_t value_bytes(const seq::Node &node) {
 /// it for a core's dozen or so misses at a time.  lib/README.md has the measurement.
 constexpr uint64_t kValueAheadBytes = 4096, kDestinationAheadBytes = 512;
 
-void prefetch_value(uint64_t payload, uint64_t bytes) {
-  const uint8_t *value = reinterpret_cast<const uint8_t *>(payload) + sizeof(ObjectHeader);
-  for (uint64_t at = 0; at < std::min(bytes, kValueAheadBytes); at += 64) __builtin_prefetch(value + at, 0);
-}
-
-/// While the look-up waits for far memory.
-void prefetch_destination(const kvc_object &object) {
-  if (!object.part_count || object.parts[0].bytes >= object_stream_bytes_min) return;
-  const auto *to = static_cast<const uint8_t *>(object.parts[0].data);
-  for (uint64_t at = 0; at < std::min<uint64_t>(object.parts[0].bytes, kDestinationAheadBytes); at += 64) __builtin_prefetch(to + at, 1);
+[[gnu::always_inline]] inline void ahead_of_write(const kvc_object &object, uint64_t bytes) {
+  if (object.part_count && object.parts[0].bytes < object_stream_bytes_min) base::ahead_of_write(object.parts[0].data, std::min<uint64_t>(object.parts[0].bytes, bytes));
 }
 
 void copy_value(const kvc_object &object, const seq::Node &node, uint64_t bytes) {
@@ -60,8 +53,9 @@ struct Store::Wanted {
 /// One look into far memory an item; what is likely right is held, and checked as it is copied.
 Reads::Read &Store::begin_read(std::span<Wanted> wanted, std::span<const kvc_object> objects) {
   std::array<uint64_t, Reads::item_max> hashes;
-  for (size_t i = 0; i < wanted.size(); i++) index_->prefetch_object(hashes[i] = seq::name_hash(wanted[i].name));
-  if (wanted.size() == 1 && wanted[0].checked == KVC_OK) prefetch_destination(objects[0]);
+  for (size_t i = 0; i < wanted.size(); i++)
+    if (wanted[i].checked == KVC_OK) index_->prefetch_object(hashes[i] = seq::name_hash(wanted[i].name));
+  if (wanted[0].checked == KVC_OK) ahead_of_write(objects[0], kDestinationAheadBytes);  // while the look-up waits
   std::lock_guard lock(mutex_);
   Reads::Read &read = reads_.begin(*index_);
   for (size_t i = 0; i < wanted.size(); i++) {
@@ -100,7 +94,7 @@ kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wante
     return fail(error, KVC_ERR_RANGE, "the value has %llu bytes, the parts %llu", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(wanted.room));
   if (verify_reads_ && verify_object(*node, error) != KVC_OK) {
     std::lock_guard lock(mutex_);
-    if (const Ref ref = index_->ref_of(read.ids[wanted.item]); index_->held(ref)) drop_object(*scopes_by_id_[index_->owner(ref).scope], ref);
+    if (const Ref ref = index_->ref_of(read.ids[wanted.item]); index_->held(ref)) drop_object(ref);
     return fail(error, KVC_ERR_GONE, "the value failed its check and was dropped");
   }
   copy_value(object, *node, bytes);
@@ -115,17 +109,21 @@ void Store::get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> obj
   for (size_t i = 0; i < objects.size(); i++) {
     Error why;
     wanted[i].checked = check_object(&wanted[i].room, objects[i], why);
-    wanted[i].name = {};
-    if (wanted[i].checked == KVC_OK) wanted[i].name = object_index_name(use.scope(), key_of(objects[i]));
+    if (wanted[i].checked == KVC_OK) object_index_name(wanted[i].name, use.scope(), key_of(objects[i]));
   }
   Reads::Read &read = begin_read(wanted, objects);
-  for (const Wanted &w : wanted) {
-    if (w.item == UINT32_MAX) continue;
+  const auto ahead_of_copy = [&](const Wanted &w) __attribute__((always_inline)) {
+    if (w.item == UINT32_MAX) return;
     index_->prefetch_node(read.ids[w.item]);
-    prefetch_value(w.payload, w.room);
-  }
+    base::ahead_of_read(reinterpret_cast<const uint8_t *>(w.payload) + sizeof(ObjectHeader), std::min(w.room, kValueAheadBytes));
+  };
+  ahead_of_copy(wanted[0]);
   if (last) use.leave();
   for (size_t i = 0; i < objects.size(); i++) {
+    if (i + 1 < objects.size()) {
+      if (wanted[i + 1].checked == KVC_OK) ahead_of_write(objects[i + 1], kDestinationAheadBytes);
+      ahead_of_copy(wanted[i + 1]);
+    }
     objects[i].value_size = 0;
     objects[i].tier = 0;
     Error why;
@@ -138,6 +136,7 @@ void Store::get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> obj
 
 kvc_status Store::object_get(kvc_result &result, ScopeUse &use, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
   KVC_TRY(check_object_options(o, KVC_OBJECT_LEADING, error));
+  prepare_names(objects);
   Outcome outcome{result, error};
   for (size_t at = 0; at < objects.size(); at += Reads::item_max) {
     const auto group = objects.subspan(at, std::min<size_t>(Reads::item_max, objects.size() - at));
@@ -150,6 +149,9 @@ kvc_status Store::object_get(kvc_result &result, ScopeUse &use, std::span<kvc_ob
 kvc_status Store::object_exists(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
   KVC_TRY(check_object_options(o, KVC_OBJECT_LEADING | KVC_OBJECT_LEASE, error));
   for (const kvc_object &object : objects) KVC_TRY(check_object(nullptr, object, error));
+  prepare_names(objects);
+  std::pmr::vector<seq::Name> names(objects.size(), &resource_);
+  for (size_t i = 0; i < objects.size(); i++) object_index_name(names[i], scope, key_of(objects[i]));
   Lease *lease = (o.flags & KVC_OBJECT_LEASE) ? make<Lease>(&resource_, &resource_) : nullptr;
   try {
     if (lease) lease->refs.reserve(objects.size());
@@ -161,9 +163,10 @@ kvc_status Store::object_exists(kvc_result &result, Scope &scope, std::span<kvc_
   Outcome outcome{result, absent};
   {
     std::lock_guard lock(mutex_);
-    for (kvc_object &object : objects) {
+    for (size_t i = 0; i < objects.size(); i++) {
+      kvc_object &object = objects[i];
       const bool skip = (o.flags & KVC_OBJECT_LEADING) && outcome.first != KVC_OK;
-      const Ref ref = skip ? Ref{} : find_object(scope, key_of(object));
+      const Ref ref = skip ? Ref{} : index_->find_object(names[i]);
       object.value_size = 0;
       object.tier = 0;
       if (ref) {

@@ -159,13 +159,13 @@ class Store final : seq::NodeSink {
 
   // object.cpp
   struct Prepared;
-  Ref find_object(const Scope &scope, std::string_view key);
-  seq::Name object_index_name(const Scope &scope, std::string_view key);
+  static void prepare_names(std::span<const kvc_object> objects);
+  static void object_index_name(seq::Name &out, const Scope &scope, std::string_view key);
   kvc_status prepare_object(Prepared &out, const kvc_object &object, Error &error);
-  kvc_status insert_object(Prepared &prepared, const kvc_object &object, Scope &scope, Error &error);
-  kvc_status compare_object(Ref pinned, const kvc_object &object, Error &error);
+  kvc_status insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, Error &error);
+  kvc_status compare_object(Ref pinned, const kvc_object &object, uint64_t bytes, Error &error);
   kvc_status put_object(kvc_object &object, Scope &scope, Error &error);
-  void drop_object(Scope &scope, Ref ref);
+  void drop_object(Ref ref);
   kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
 
   // object_read.cpp
