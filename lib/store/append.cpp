@@ -385,10 +385,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   }
   if (!plan.replaced.empty()) {
     std::lock_guard lock(mutex_);
-    for (const AppendPlan::Replaced &r : plan.replaced) {
-      if (r.before->slot.generation && seq.open[r.index]->held) metrics_.dropped_commits.fetch_add(1, std::memory_order_relaxed);
-      open_chunk_unref(r.before);
-    }
+    for (const AppendPlan::Replaced &r : plan.replaced) open_chunk_unref(r.before);
   }
   for (const Run &run : plan.runs) copy_run(seq, run);
   seq.scope->tokens_written.fetch_add(plan.length - seq.length, std::memory_order_relaxed);

@@ -75,7 +75,6 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
     else if (const Ref orphan = index_->find(node.name)) index_->unname(orphan);
   }
   if (ref) {  // somebody was first, and wins whole
-    if (own) metrics_.dropped_commits.fetch_add(1, std::memory_order_relaxed);
     index_->unreserve(1);
     index_->pin(ref);
   } else {

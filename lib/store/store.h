@@ -42,7 +42,7 @@ struct Lease {
 
 struct Metrics {
   std::atomic<uint64_t> match_calls{0}, match_tokens{0}, hit_tokens{0}, gather_bytes{0}, append_bytes{0}, evicted_chunks{0},
-      checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0}, dropped_commits{0};
+      checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0};
 };
 
 class Store final : seq::NodeSink {
