@@ -217,29 +217,4 @@ void frame_exact_layout(FrameHeader &header, uint64_t k_bytes, uint64_t v_bytes,
   header.sections[other] = {frame_header_bytes + padded(k_bytes), static_cast<uint32_t>(v_bytes), v_sum};
 }
 
-uint64_t frame_bytes(const FrameHeader &header) {
-  uint64_t end = frame_header_bytes;
-  for (const Section &section : header.sections) {
-    if (section.bytes != 0 && section.offset + padded(section.bytes) > end) end = section.offset + padded(section.bytes);
-  }
-  return end;
-}
-
-kvc_status frame_verify(const FrameHeader &header, const uint8_t *frame, Error &error) {
-  for (uint32_t i = 0; i < section_kinds; ++i) {
-    const Section &section = header.sections[i];
-    if (section.bytes == 0) continue;
-    const uint64_t sum = kernels::table().sum(frame + section.offset, section.bytes);
-#ifndef KVC_MUTATE_CHECKSUM  // the wrong build hands out whatever it finds
-    if (sum != section.sum) {
-      return fail(error, KVC_ERR_CORRUPT, "layer %u: section %u (%s) of %u bytes has sum %016llx: the header says %016llx", header.layer, i,
-                  section_names[i], section.bytes, wide(sum), wide(section.sum));
-    }
-#else
-    (void)sum, (void)error;
-#endif
-  }
-  return KVC_OK;
-}
-
 }  // namespace kvc::codec

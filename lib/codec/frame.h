@@ -50,10 +50,5 @@ void frame_encode(uint8_t *out, const FrameHeader &header);
 /// rope part, a state's second blob; 0 bytes: none), sums as given; all other sections become absent.  Set the dims first.  Both sizes fit
 /// a u32.
 void frame_exact_layout(FrameHeader &header, uint64_t k_bytes, uint64_t v_bytes, uint64_t k_sum, uint64_t v_sum);
-/// Bytes of the frame: end of its last section, rounded to 64.
-uint64_t frame_bytes(const FrameHeader &header);
-/// Checks each present section's sum against the bytes at `frame` (the whole frame, header first; the header itself is not read).  CORRUPT
-/// names layer and section.
-[[nodiscard]] kvc_status frame_verify(const FrameHeader &header, const uint8_t *frame, base::Error &error);
 
 }  // namespace kvc::codec
