@@ -118,11 +118,6 @@ Name object_name(base::Sha256 &hash, const Name &scope, std::string_view key) {
   return hash.digest(buffer, static_cast<size_t>(end - buffer));
 }
 
-Name object_name(const Name &scope, std::string_view key) {
-  base::Sha256 hash;
-  return object_name(hash, scope, key);
-}
-
 kvc_status Extras::add(const kvc_extra *extras, size_t extra_count, Error &error, uint64_t replace_from) {
   KVC_TRY(check_list(extras, extra_count, error));
   std::pmr::vector<Extra> merged(list_.get_allocator());

@@ -22,9 +22,7 @@ Name scope_name(const ScopeIdentity &identity, const Name &shape_fingerprint);
 /// "chunk_0" of format.md: what the first chunk chains on.
 Name first_chunk_parent(const Name &scope, uint64_t first_position);
 constexpr size_t object_key_max = 64;
-/// `key` is at most 64 bytes: the caller has checked.
-Name object_name(const Name &scope, std::string_view key);
-/// The same with a context of the caller's: no allocation, for paths that name objects in a loop.
+/// `key` is at most 64 bytes: the caller has checked.  The context is the caller's: no allocation, for paths that name objects in a loop.
 Name object_name(base::Sha256 &hash, const Name &scope, std::string_view key);
 
 constexpr size_t extra_data_max = 64;
