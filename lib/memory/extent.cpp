@@ -19,14 +19,12 @@ void Extents::add(uint32_t piece, uint32_t units) noexcept {
   FreeNodes::store(nodes_.units(piece), units);
   by_begin_.insert(piece);
   by_size_.insert(piece);
-  ++piece_count_;
 }
 
 void Extents::remove(uint32_t piece) noexcept {
   by_begin_.erase(piece);
   by_size_.erase(piece);
   nodes_.clear(piece);
-  --piece_count_;
 }
 
 void Extents::resize(uint32_t piece, uint32_t units) noexcept {

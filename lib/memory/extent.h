@@ -22,7 +22,6 @@ class Extents {
 
   uint64_t free_units() const { return free_units_; }
   uint32_t largest_units() const;
-  size_t piece_count() const { return piece_count_; }
 
  private:
   uint32_t units_of(uint32_t piece) const { return FreeNodes::load(nodes_.units(piece)); }
@@ -35,7 +34,6 @@ class Extents {
   FreeTree by_size_;
   const uint32_t unit_count_;
   uint64_t free_units_;
-  size_t piece_count_ = 0;
 };
 
 }  // namespace kvc::memory

@@ -163,16 +163,6 @@ uint64_t Slab::used_bytes() const {
   return impl_->books->used_bytes;
 }
 
-uint64_t Slab::free_bytes() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->books->free_bytes();
-}
-
-uint64_t Slab::slot_count() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->books->slots.live_count();
-}
-
 uint64_t Slab::largest_free_bytes() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->books->largest_free_bytes();

@@ -48,9 +48,6 @@ class Slab {
   uint64_t capacity_bytes() const;
   /// Bytes of live slots after rounding: what kvc_store_info.memory_used reports.
   uint64_t used_bytes() const;
-  /// Bytes of no live slot, counted where they lie (extents, slabs): used + free = capacity at any time nobody is in a call.
-  uint64_t free_bytes() const;
-  uint64_t slot_count() const;
   /// Largest request that take() would grant now; it grants every smaller one too.
   uint64_t largest_free_bytes() const;
 

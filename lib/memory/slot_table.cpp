@@ -38,7 +38,6 @@ SlotId SlotTable::acquire(const Place &place) noexcept {
   slot.detail.store(place.detail, std::memory_order_release);
   slot.place.store(kLiveBit | uint64_t{place.size_class} << kClassShift | place.offset_bytes / kOffsetUnitBytes, std::memory_order_release);
   slot.generation.store(generation, std::memory_order_release);
-  ++live_count_;
   return {index, generation};
 }
 
@@ -52,7 +51,6 @@ Place SlotTable::release(SlotId id) noexcept {
   slot.place.store(0, std::memory_order_release);
   slot.detail.store(first_free_, std::memory_order_release);
   first_free_ = id.index + 1;
-  --live_count_;
   return place;
 }
 

@@ -36,7 +36,6 @@ class SlotTable {
   /// False when the id is stale.
   bool find(SlotId id, Place &out) const noexcept;
 
-  uint64_t live_count() const { return live_count_; }
   uint64_t slot_max() const { return slot_max_; }
 
  private:
@@ -51,7 +50,6 @@ class SlotTable {
   const uint32_t first_generation_;
   ChunkedTable<Slot, 4096> slots_;
   uint64_t used_count_ = 0;  // slots [0, used_count_) were used before
-  uint64_t live_count_ = 0;
   uint32_t first_free_ = 0;  // index + 1; 0: none
 };
 
