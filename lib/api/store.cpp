@@ -23,7 +23,8 @@ kvc_status kvc_close(kvc_store *store, kvc_error *error) {
     if (!store) return KVC_OK;
     Store *s;
     KVC_TRY(store_of(&s, store, e));
-    return s->close(e);
+    s->close();
+    return KVC_OK;
   });
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <numeric>

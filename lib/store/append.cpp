@@ -2,7 +2,6 @@
 #include <array>
 #include <cstring>
 
-#include "base/check.h"
 #include "base/fault.h"
 #include "store/memory.h"
 #include "store/page_sums.h"
@@ -108,7 +107,7 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
   }
   KVC_TRY(cover.unfinished(error));
   plan.length = length_of(plan.filled, seq.length);
-  plan.sealed = std::max(seq.sealed, (seq.is_private ? plan.length : std::min(plan.length, given)) / chunk_tokens);
+  plan.sealed = plan.length / chunk_tokens;
   return KVC_OK;
 }
 

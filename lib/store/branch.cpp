@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/check.h"
 #include "store/memory.h"
 #include "store/store.h"
 

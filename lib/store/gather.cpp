@@ -4,7 +4,6 @@
 
 #include "base/fault.h"
 #include "codec/frame.h"
-#include "store/memory.h"
 #include "store/store.h"
 
 /// Rows going out: under the sequence's pins alone, no lock on the way.

@@ -2,9 +2,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/fault.h"
 #include "base/sha256.h"
-#include "store/memory.h"
 #include "store/page_sums.h"
 #include "store/store.h"
 

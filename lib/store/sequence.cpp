@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
-#include "base/fault.h"
 #include "store/memory.h"
 #include "store/store.h"
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
-#include "base/fault.h"
 #include "base/random.h"
 #include "store/memory.h"
 #include "store/object.h"
@@ -34,7 +32,7 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
                {"tenant", o.tenant != nullptr}, {"key_file", o.key_file != nullptr}, {"certificate_file", o.certificate_file != nullptr},
                {"authority_file", o.authority_file != nullptr}, {"providers", o.providers != nullptr}, {"copies", o.copies != 0},
                {"copies_acked", o.copies_acked != 0}, {"log", o.log != nullptr}, {"log_level", o.log_level != 0},
-               {"resident_summary", o.resident_summary != 0}};
+               {"resident_summary", o.resident_summary != 0}, {"precision", o.precision != nullptr}};
   for (const auto &option : later)
     if (option.set) return fail(error, KVC_ERR_UNSUPPORTED, "%s: not built yet for \"mem:\"", option.name);
   if (o.seq_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "seq_max %u: at most %u", o.seq_max, base::HandleTable::kIndexMax);
@@ -67,7 +65,6 @@ kvc_status Store::init(const kvc_store_options &o, const Seams &seams, Error &er
 
 kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options &options, const Seams &seams, Error &error) {
   KVC_TRY(check_options(uri, options, error));
-  if (options.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
   uint32_t slot, generation;
   KVC_TRY(base::store_slot_take(&slot, &generation, error));
   Store *store = nullptr;
@@ -93,7 +90,7 @@ kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options
   return KVC_OK;
 }
 
-kvc_status Store::close(Error &) {
+void Store::close() {
   const auto next = std::max({scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), store_generation_ + 1});
   base::store_slot_give(slot_, next);
   seq_handles_.each([this](uint32_t, void *object) {
@@ -106,7 +103,6 @@ kvc_status Store::close(Error &) {
   lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
   for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
   delete this;
-  return KVC_OK;
 }
 
 uint64_t Store::deadline(uint64_t lease_ns) const {

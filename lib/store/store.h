@@ -50,7 +50,7 @@ class Store final : seq::NodeSink {
   /// `options` complete and checked for sizes by the shim.
   [[nodiscard]] static kvc_status open(uint64_t *token, const char *uri, const kvc_store_options &options, const Seams &seams, Error &error);
   /// Everything of the store becomes stale; frees it.
-  [[nodiscard]] kvc_status close(Error &error);
+  void close();
 
   [[nodiscard]] kvc_status scope_create(uint64_t *token, const kvc_scope_options &options, Error &error);
   void scope_info(kvc_scope_info &info, Scope &scope);
