@@ -2,10 +2,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <optional>
-#include <span>
-#include <tuple>
-#include <vector>
 
 #include "base/error.h"
 #include "base/handle.h"
