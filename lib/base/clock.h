@@ -1,7 +1,12 @@
 #pragma once
 #include <cstdint>
 
+#include "kvc/types.h"
+
 namespace kvc::base {
+
+/// What a host gives in milliseconds; a time that no clock reaches is for ever.
+constexpr uint64_t ns_of_ms(uint64_t ms) { return ms > UINT64_MAX / 1000000u ? KVC_FOREVER : ms * 1000000u; }
 
 /// Time comes in through this seam, so that a test can lapse a lease without waiting.
 class Clock {

@@ -11,8 +11,7 @@ using base::fail;
 kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, Error &error) {
   const uint64_t wanted = tokens == KVC_ALL ? from.length : tokens;
   if (wanted > from.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(from.length));
-  if (from.held < from.sealed && wanted > from.held * from.chunk_tokens())
-    return fail(error, KVC_ERR_GONE, "tokens %llu: %llu are left after a lapse", static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(from.held * from.chunk_tokens()));
+  KVC_TRY(check_left(from, wanted, error));
   SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
   seq->scope = from.scope;
   seq->is_private = from.is_private;
@@ -49,9 +48,7 @@ kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, E
     }
     if (status != KVC_OK) {
       std::lock_guard lock(mutex_);
-      if (made.pinned) index_->unpin(made.pinned, 0, true);
-      drop_open(made, 0);
-      table_unref(made.table);
+      let_go(made);
       return status;
     }
   }
@@ -89,8 +86,7 @@ kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &er
 kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
   if (tokens > seq.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seq.length));
   const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = tokens / chunk_tokens, rows = tokens % chunk_tokens;
-  if (seq.held < seq.sealed && tokens > seq.held * chunk_tokens)
-    return fail(error, KVC_ERR_GONE, "tokens %llu: %llu are left after a lapse", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seq.held * chunk_tokens));
+  KVC_TRY(check_left(seq, tokens, error));
   if (tokens < seq.sealed_tokens()) {
     KVC_TRY(reopen(seq, chunk, rows, error));
   } else {

@@ -7,13 +7,9 @@ namespace kvc::store {
 
 using base::fail;
 
-namespace {
-uint64_t lease_ns_of(uint64_t lease_ms, uint64_t fallback_ns) { return !lease_ms ? fallback_ns : lease_ms > UINT64_MAX / 1000000u ? KVC_FOREVER : lease_ms * 1000000u; }
-}  // namespace
-
 /// A handle for `lease`, which pins its refs already; takes it over.
 kvc_status Store::add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error) {
-  lease->deadline_ns.store(deadline(lease_ns_of(lease_ms, lease_ns_)), std::memory_order_relaxed);
+  lease->deadline_ns.store(deadline(lease_ms ? base::ns_of_ms(lease_ms) : lease_ns_), std::memory_order_relaxed);
   *token = 0;
   std::lock_guard lock(mutex_);
   bool refused = false;
@@ -34,8 +30,7 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
     return fail(error, KVC_ERR_RANGE, "tokens [%llu, +%llu): the sequence has %llu", static_cast<unsigned long long>(token_begin), static_cast<unsigned long long>(token_count), static_cast<unsigned long long>(seq.length));
   if (token_count == 0) return fail(error, KVC_ERR_ARGUMENT, "token_count 0: nothing to lease");
   const uint64_t end = token_count == KVC_ALL ? seq.length : token_begin + token_count, chunk_tokens = seq.chunk_tokens();
-  if (seq.held < seq.sealed && end > seq.held * chunk_tokens)
-    return fail(error, KVC_ERR_GONE, "tokens up to %llu: %llu are left after a lapse", static_cast<unsigned long long>(end), static_cast<unsigned long long>(seq.held * chunk_tokens));
+  KVC_TRY(check_left(seq, end, error));
   // Open rows have no name to be found by later: a lease holds the sealed chunks of the range.
   const uint64_t chunks = std::min((end + chunk_tokens - 1) / chunk_tokens, seq.sealed);
   Lease *lease = make<Lease>(&resource_, &resource_);
@@ -65,7 +60,7 @@ kvc_status Store::lease_renew(const base::Token &token, uint64_t lease_ms, Error
     for (const Ref ref : lease.refs) index_->pin(ref);
     lease_handles_.clear_lapsed(token.index);
   }
-  lease.deadline_ns.store(deadline(lease_ns_of(lease_ms, lease_ns_)), std::memory_order_relaxed);
+  lease.deadline_ns.store(deadline(lease_ms ? base::ns_of_ms(lease_ms) : lease_ns_), std::memory_order_relaxed);
   lease.tick = next_tick();
   return KVC_OK;
 }

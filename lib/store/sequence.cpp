@@ -34,7 +34,7 @@ kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_op
   SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
   seq->scope = &scope;
   seq->is_private = (o.flags & KVC_SEQ_PRIVATE) != 0;
-  seq->lease_ns = !o.lease_ms ? lease_ns_ : o.lease_ms > UINT64_MAX / 1000000u ? KVC_FOREVER : o.lease_ms * 1000000u;
+  seq->lease_ns = o.lease_ms ? base::ns_of_ms(o.lease_ms) : lease_ns_;
   std::memcpy(seq->write_id, o.write_id, sizeof seq->write_id);
   seq->write_id_given = std::any_of(std::begin(o.write_id), std::end(o.write_id), [](uint8_t b) { return b != 0; });
   seq->root = seq::first_chunk_parent(scope.name, o.first_position);
@@ -44,9 +44,9 @@ kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_op
   return KVC_OK;
 }
 
-/// Gives the sequence its handle; on failure what it pins is let go.
+/// Gives the sequence its handle; on failure what it holds is let go.
 kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
-  touch(*seq);
+  slide(*seq);
   *token = 0;
   std::lock_guard lock(mutex_);
   bool refused = false;
@@ -56,14 +56,13 @@ kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
     refused = true;
   }
   if (*token) {
+    use(*seq);
     seq->scope->users++;
     seq->scope->seq_count++;
     (void)seq.release();
     return KVC_OK;
   }
-  if (seq->pinned) index_->unpin(seq->pinned, 0, true);
-  for (OpenChunk *open : seq->open) open_chunk_unref(open);
-  table_unref(seq->table);
+  let_go(*seq);
   if (refused) return fail(error, KVC_ERR_NO_MEMORY, "a sequence: the system refused memory");
   return fail(error, KVC_ERR_FULL, "%u sequences are open: seq_max", seq_handles_.live_count());
 }
@@ -96,6 +95,13 @@ void Store::drop_open(Sequence &seq, uint64_t keep) {
   seq.open.resize(std::min<uint64_t>(keep, seq.open.size()));
 }
 
+/// Everything that the sequence holds; it is not used again.  Under the lock.
+void Store::let_go(Sequence &seq) {
+  if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed), true);
+  drop_open(seq, 0);
+  table_unref(seq.table);
+}
+
 /// Pins the last held chunk of the sequence instead of what it pinned before.  Under the lock.
 void Store::pin_tip(Sequence &seq) {
   const Ref before = seq.pinned;
@@ -108,15 +114,19 @@ void Store::seq_release(Sequence &seq, const base::Token &token) {
   std::unique_lock lock(mutex_);
   if (seq_handles_.lapsed(token)) take_up(seq);  // to let go of private chunks below
   seq_handles_.remove(token);
-  if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed), true);
-  drop_open(seq, 0);
-  table_unref(seq.table);
+  let_go(seq);
   Scope *scope = seq.scope;
   scope->seq_count--;
   scope->users--;
   forget_scope(scope);
   lock.unlock();
   SequenceDelete{&resource_}(&seq);
+}
+
+kvc_status check_left(const Sequence &seq, uint64_t tokens, Error &error) {
+  const uint64_t left = seq.held * seq.chunk_tokens();
+  if (seq.held == seq.sealed || tokens <= left) return KVC_OK;
+  return fail(error, KVC_ERR_GONE, "tokens up to %llu: %llu are left after a lapse: truncate to that to go on", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(left));
 }
 
 /// Leaves go first, so what is left is a leading part; a chunk that failed its check ends it too.  Under the lock.
@@ -137,7 +147,7 @@ void Store::revive(Sequence &seq, const base::Token &token) {
   std::lock_guard lock(mutex_);
   if (!seq_handles_.lapsed(token)) return;
   take_up(seq);
-  touch(seq);
+  slide(seq);
   seq_handles_.clear_lapsed(token.index);
 }
 

@@ -58,6 +58,9 @@ struct Sequence {
   seq::Ref tip() const { return sealed ? table->refs[sealed - 1] : seq::Ref{}; }
 };
 
+/// GONE when the first `tokens` are not all left after a lapse.
+[[nodiscard]] kvc_status check_left(const Sequence &seq, uint64_t tokens, base::Error &error);
+
 struct SequenceDelete {
   std::pmr::memory_resource *resource;
   void operator()(Sequence *seq) const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "memory/limit.h"
 #include "store/memory.h"
 #include "store/object.h"
 
@@ -53,8 +54,7 @@ Store::~Store() = default;
 kvc_status Store::init(const kvc_store_options &o, const Seams &seams, Error &error) {
   const uint64_t bytes = o.memory_bytes ? o.memory_bytes : memory::default_memory_bytes();
   KVC_TRY(slab_.open({bytes, (o.flags & KVC_OPEN_POPULATE) != 0}, (o.flags & KVC_OPEN_ZERO) != 0, resource_, error));
-  lease_ns_ = (o.lease_ms ? o.lease_ms : kLeaseMs);
-  lease_ns_ = lease_ns_ == KVC_FOREVER || lease_ns_ > UINT64_MAX / 1000000u ? KVC_FOREVER : lease_ns_ * 1000000u;
+  lease_ns_ = base::ns_of_ms(o.lease_ms ? o.lease_ms : kLeaseMs);
   open_bytes_max_ = o.open_bytes_max ? o.open_bytes_max : slab_.capacity_bytes() / 4;
   verify_reads_ = (o.flags & KVC_OPEN_VERIFY_READS) != 0;
   if (seams.random_seed) std::memcpy(write_id_seed_, seams.random_seed, sizeof write_id_seed_);

@@ -93,10 +93,6 @@ class Store final : seq::NodeSink {
   void use(const Sequence &seq) { seq.used_tick.store(next_tick(), std::memory_order_relaxed); }
   /// Ends it: the lease slides.
   void slide(const Sequence &seq) { seq.deadline_ns.store(deadline(seq.lease_ns), std::memory_order_relaxed); }
-  void touch(const Sequence &seq) {
-    use(seq);
-    slide(seq);
-  }
   std::pmr::memory_resource *resource() { return &resource_; }
   const memory::Resource &metadata() const { return resource_; }
 
@@ -121,6 +117,7 @@ class Store final : seq::NodeSink {
   kvc_status make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &options, Error &error);
   kvc_status add_sequence(uint64_t *token, SequencePtr seq, Error &error);
   void drop_open(Sequence &seq, uint64_t keep);
+  void let_go(Sequence &seq);
   void open_chunk_unref(OpenChunk *open);
   void table_unref(Table *table);
   void pin_tip(Sequence &seq);

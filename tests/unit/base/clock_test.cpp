@@ -35,5 +35,13 @@ TEST(Clock, AManualClockMovesOnlyWhenToldTo) {
   EXPECT_EQ(clock.now_ns() - begin_ns, 1'500'000'000u);
 }
 
+TEST(Clock, MillisecondsThatNoClockReachesAreForever) {
+  EXPECT_EQ(ns_of_ms(0), 0u);
+  EXPECT_EQ(ns_of_ms(1500), 1500000000u);
+  EXPECT_EQ(ns_of_ms(UINT64_MAX / 1000000), UINT64_MAX / 1000000 * 1000000);
+  EXPECT_EQ(ns_of_ms(UINT64_MAX / 1000000 + 1), KVC_FOREVER);
+  EXPECT_EQ(ns_of_ms(KVC_FOREVER), KVC_FOREVER);
+}
+
 }  // namespace
 }  // namespace kvc::base
