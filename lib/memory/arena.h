@@ -30,7 +30,4 @@ class Arena {
   uint64_t bytes_ = 0;
 };
 
-/// What kvc_open takes when memory_bytes is 0: a quarter of the machine or of the cgroup's limit (v1 or v2), whichever is less.
-uint64_t default_memory_bytes();
-
 }  // namespace kvc::memory

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <memory>
 
-#include "memory/arena.h"
-
 namespace kvc::memory {
 namespace {
 

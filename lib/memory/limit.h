@@ -7,4 +7,7 @@ namespace kvc::memory {
 /// of every path read ("" for the running system), so that a test can describe other machines.
 uint64_t cgroup_limit_bytes(const char *root);
 
+/// What kvc_open takes when memory_bytes is 0: a quarter of the machine or of the cgroup's limit (v1 or v2), whichever is less.
+uint64_t default_memory_bytes();
+
 }  // namespace kvc::memory

@@ -97,12 +97,6 @@ TEST(Arena, IsUnmappedWhenItEnds) {
   EXPECT_TRUE(mincore(address, 4096, &page) == -1 && errno == ENOMEM);
 }
 
-TEST(Arena, TheDefaultIsAtMostAQuarterOfTheMachine) {
-  const uint64_t machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  EXPECT_GT(default_memory_bytes(), 0u);
-  EXPECT_LE(default_memory_bytes(), machine / 4);
-}
-
 #ifdef KVC_FAULTS
 TEST(Arena, WhatTheSystemRefusesIsNoMemoryWithTheBytesAndTheErrno) {
   base::Error error;

@@ -1,6 +1,7 @@
 #include "memory/limit.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -87,6 +88,12 @@ TEST(Limit, GarbageLimitsNothing) {
   machine.file("/proc/self/cgroup", "nonsense\n\n:\n0::/g\n").file("/proc/self/mountinfo", std::string("x - y\n\n") + kV2Mount);
   machine.file("/sys/fs/cgroup/g/memory.max", "lots\n");
   EXPECT_EQ(machine.limit(), UINT64_MAX);
+}
+
+TEST(Limit, TheDefaultIsAtMostAQuarterOfTheMachine) {
+  const uint64_t machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_GT(default_memory_bytes(), 0u);
+  EXPECT_LE(default_memory_bytes(), machine / 4);
 }
 
 }  // namespace
