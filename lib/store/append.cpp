@@ -158,13 +158,12 @@ kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, E
   if (open->held) from = slot_data(index_->node(open->held));
   const uint64_t begin = chunk * seq.chunk_tokens();
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
-    const ChunkLayout::Page &page = layout.page(l);
     const uint64_t rows = std::min(seq.filled[l] > begin ? seq.filled[l] - begin : 0, seq.chunk_tokens());
     if (rows == 0) continue;
-    for (const bool is_k : {true, false}) {
-      const uint64_t offset = is_k ? page.k_offset : page.v_offset, head_bytes = (is_k ? page.k_bytes : page.v_bytes) / page.layers->kv_heads;
-      for (uint32_t h = 0; h < page.layers->kv_heads; h++)
-        std::memcpy(own->data + offset + h * head_bytes, from + offset + h * head_bytes, head_bytes / seq.chunk_tokens() * rows);
+    for (const SideKind kind : {SideKind::k, SideKind::v}) {
+      const kernels::PageSide to = layout.side(own->data, l, kind), source = layout.side(from, l, kind);
+      const uint64_t row_bytes = uint64_t{to.dim} * kernels::dtype_bytes(to.dtype), head_bytes = row_bytes * to.page_tokens;
+      for (uint32_t h = 0; h < layout.page(l).layers->kv_heads; h++) std::memcpy(to.data + h * head_bytes, source.data + h * head_bytes, row_bytes * rows);
     }
     if (rows == seq.chunk_tokens() && !open->held) *page_sums(own->data, layout, l) = *page_sums(from, layout, l);
   }
@@ -285,17 +284,13 @@ void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t t
   const kernels::Table &kernel = kernels::table();
   const bool whole = count == chunk_tokens && run.head_count == run.layers->kv_heads;
   PageSums &sums = *page_sums(open->data, layout, layer);
-  uint64_t *const sum[] = {&sums.k, &sums.v};
-  const Side *const sides[] = {&run.k, &run.v};
-  for (int i = 0; i < 2; i++) {
-    if (!sides[i]->present) continue;
-    kernels::RowsSide rows = sides[i]->rows;
-    rows.data += static_cast<uint64_t>(layer - run.layer_begin) * sides[i]->layer_stride;
-    rows.slot_begin += token - run.token_begin;
-    const kernels::PageSide page = i == 0 ? layout.k_side(open->data, layer) : layout.v_side(open->data, layer);
-    if (whole) *sum[i] = kernel.rows_in_sum(page, rows, run.head_count, stream);
+  for (const SideKind kind : {SideKind::k, SideKind::v}) {
+    if (!run.side(kind).present) continue;
+    const kernels::RowsSide rows = run.side(kind).from(layer - run.layer_begin, token - run.token_begin);
+    const kernels::PageSide page = layout.side(open->data, layer, kind);
+    if (whole) (kind == SideKind::k ? sums.k : sums.v) = kernel.rows_in_sum(page, rows, run.head_count, stream);
     else
-      kernel.rows_in(page, rows, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream, i == 0 && run.v.present});
+      kernel.rows_in(page, rows, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream, kind == SideKind::k && run.v.present});
   }
   // Whoever brings the last row leaves the sums right, whatever they were before; until then nobody asks, and a row does not pay for their line.
   if (whole) sums.valid = 1;

@@ -71,14 +71,8 @@ kvc_status Store::gather_piece(const Sequence &seq, const Run &run, uint64_t tok
       if (verify_page(*seq.scope, held, slot, layer, error) != KVC_OK)
         return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
     }
-    const Side *const sides[] = {&run.k, &run.v};
-    for (int i = 0; i < 2; i++) {
-      if (!sides[i]->present) continue;
-      kernels::RowsSide rows = sides[i]->rows;
-      rows.data += l * sides[i]->layer_stride;
-      rows.slot_begin += row;
-      kernel.rows_out(rows, i == 0 ? layout.k_side(slot, layer) : layout.v_side(slot, layer), move);
-    }
+    for (const SideKind kind : {SideKind::k, SideKind::v})
+      if (run.side(kind).present) kernel.rows_out(run.side(kind).from(l, row), layout.side(slot, layer, kind), move);
   }
   return KVC_OK;
 }

@@ -25,13 +25,9 @@ void ChunkLayout::init(const seq::Shape &shape) {
   slot_bytes_ = ids_offset_ + (static_cast<uint64_t>(shape.chunk_tokens) + 1) * sizeof(int32_t);
 }
 
-kernels::PageSide ChunkLayout::k_side(uint8_t *slot, uint32_t layer) const {
+kernels::PageSide ChunkLayout::side(uint8_t *slot, uint32_t layer, SideKind kind) const {
   const Page &p = pages_[layer];
-  return {slot + p.k_offset, static_cast<kernels::Dtype>(p.layers->k_dtype), p.layers->k_dim, chunk_tokens_};
-}
-
-kernels::PageSide ChunkLayout::v_side(uint8_t *slot, uint32_t layer) const {
-  const Page &p = pages_[layer];
+  if (kind == SideKind::k) return {slot + p.k_offset, static_cast<kernels::Dtype>(p.layers->k_dtype), p.layers->k_dim, chunk_tokens_};
   return {slot + p.v_offset, static_cast<kernels::Dtype>(p.layers->v_dtype), p.layers->v_dim, chunk_tokens_};
 }
 

@@ -9,6 +9,8 @@
 
 namespace kvc::store {
 
+enum class SideKind { k, v };
+
 /// Where everything of a chunk lies in its slot: pages by layer, each K then V (exact, head-major, on 64 B), then the frame headers by
 /// layer, then how many token ids are known and the ids.  Open rows use the same places, so sealing moves nothing.
 class ChunkLayout {
@@ -32,8 +34,7 @@ class ChunkLayout {
   uint32_t layer_count() const { return static_cast<uint32_t>(pages_.size()); }
   uint32_t chunk_tokens() const { return chunk_tokens_; }
 
-  kernels::PageSide k_side(uint8_t *slot, uint32_t layer) const;
-  kernels::PageSide v_side(uint8_t *slot, uint32_t layer) const;
+  kernels::PageSide side(uint8_t *slot, uint32_t layer, SideKind kind) const;
 
  private:
   std::pmr::vector<Page> pages_;

@@ -7,6 +7,7 @@
 #include "kernels/rows.h"
 #include "kvc/types.h"
 #include "seq/shape.h"
+#include "store/layout.h"
 
 /// kvc_rows as the store understands it: checked, every default filled in.
 namespace kvc::store {
@@ -18,6 +19,14 @@ struct Side {
   uint64_t layer_stride = 0;
   uint32_t dim = 0;                       // elements of a head
   uint64_t span_begin = 0, span_end = 0;  // addresses that the run touches lie in [begin, end)
+
+  /// From a layer and a row of the run on.
+  kernels::RowsSide from(uint32_t layer, uint64_t row) const {
+    kernels::RowsSide out = rows;
+    out.data += layer * layer_stride;
+    out.slot_begin += row;
+    return out;
+  }
 };
 
 struct Run {
@@ -29,6 +38,7 @@ struct Run {
   Side k, v;
 
   uint64_t token_end() const { return token_begin + token_count; }
+  const Side &side(SideKind kind) const { return kind == SideKind::k ? k : v; }
 };
 
 enum class Direction { append, gather };
