@@ -7,19 +7,17 @@ namespace kvc::store {
 
 using base::fail;
 
-namespace {
-
-constexpr size_t kBatch = 64;
-
 /// Names are made outside the lock; how many are asked for at once doubles, so that an early miss does not hash the rest.
-struct Walk {
+struct Store::Walk {
+  static constexpr size_t batch_max = 64;
+
   seq::ChunkNamer &namer;
   std::span<const int32_t> tokens;
   std::span<const seq::Extra> extras;
   uint32_t chunk_tokens;
   seq::Name parent;
   uint64_t chunk = 0, chunk_max;
-  seq::Name names[kBatch];
+  seq::Name names[batch_max];
 
   size_t next(size_t want) {
     size_t n = 0;
@@ -31,12 +29,9 @@ struct Walk {
   }
 };
 
-}  // namespace
-
 /// Appends to `table` the chunks of the walk that are held; true when it ended because one was not.
-bool Store::walk_held(Table &table, void *walk_state) {
-  Walk &walk = *static_cast<Walk *>(walk_state);
-  for (size_t want = 1; size_t n = walk.next(want); want = std::min(want * 2, kBatch)) {
+bool Store::walk_held(Table &table, Walk &walk) {
+  for (size_t want = 1; size_t n = walk.next(want); want = std::min(want * 2, Walk::batch_max)) {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < n; i++) index_->prefetch(walk.names[i]);
     for (size_t i = 0; i < n; i++) {
@@ -61,7 +56,7 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   bool absent = false;
   try {
     table.refs.reserve(std::min<uint64_t>(look / chunk_tokens, 64));
-    absent = walk_held(table, &walk);
+    absent = walk_held(table, walk);
   } catch (...) {
     table_unref(seq->table);
     throw;

@@ -17,7 +17,7 @@ struct Scope {
   seq::Shape shape;  // layer_count 0: objects only
   ChunkLayout layout;
   uint32_t id = 0;
-  uint32_t users = 0;  // handles and sequences; under the store's lock, as is all that follows
+  uint32_t users = 0;  // handles and sequences; under the store's lock, as is all that follows but the atomic counts
   uint64_t chunk_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;
   double byte_seconds_host = 0;
   uint64_t bytes_since_ns = 0;

@@ -82,7 +82,7 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status verify(kvc_verify_info &info, Error &error);
   void metrics(kvc_metrics &out);
 
-  /// Uses of handles by a call; see Use in use.h.
+  /// Uses of handles by a call: ScopeUse in scope_use.h, SeqUse in api/shim.h.
   base::HandleTable &scopes() { return scope_handles_; }
   base::HandleTable &seqs() { return seq_handles_; }
   base::HandleTable &leases() { return lease_handles_; }
@@ -124,7 +124,10 @@ class Store final : seq::NodeSink {
   uint64_t leading_held(const Sequence &seq) const;
   void take_up(Sequence &seq);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
-  bool walk_held(Table &table, void *walk);
+
+  // match.cpp
+  struct Walk;
+  bool walk_held(Table &table, Walk &walk);
 
   // append.cpp, seal.cpp
   struct AppendPlan;
@@ -136,7 +139,7 @@ class Store final : seq::NodeSink {
   void copy_run(Sequence &seq, const Run &run);
   bool append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run);
   void copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream);
-  /// Names every open chunk whose ids are complete, up to `chunk`; false when its are not.
+  /// Names the open chunks up to `chunk`; false, and nothing done, when ids of it are missing or the sequence is private.
   bool name_chunk(Sequence &seq, uint64_t chunk);
   void seal(Sequence &seq, uint64_t sealed);
   void commit(Sequence &seq, OpenChunk &open, uint64_t chunk);
