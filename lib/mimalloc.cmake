@@ -17,7 +17,7 @@ add_library(kvc_mimalloc_all OBJECT ${kvc_mimalloc_source}/src/static.c)
 target_include_directories(kvc_mimalloc_all PRIVATE ${kvc_mimalloc_source}/include)
 set_target_properties(kvc_mimalloc_all PROPERTIES C_STANDARD 11)
 target_compile_options(kvc_mimalloc_all PRIVATE -w -ftls-model=initial-exec)
-target_compile_definitions(kvc_mimalloc_all PRIVATE MI_STATIC_LIB=1 NDEBUG=1)
+target_compile_definitions(kvc_mimalloc_all PRIVATE MI_STATIC_LIB=1 MI_NO_GETENV=1 NDEBUG=1)
 
 # A host of the static library may link a mimalloc of its own: everything but the two functions used stays inside this object, and those
 # get a prefix (lib/memory/resource.cpp calls them by it).

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -312,5 +313,14 @@ TEST(Limits, a_size_that_no_machine_has_is_refused) {
 }
 
 TEST(Unloading, ten_rounds_of_dlopen_use_and_dlclose) { EXPECT_EQ(std::system(KVC_HOST_PROGRAM " " KVC_LIBRARY), 0); }
+
+TEST(Environment, the_allocator_inside_does_not_listen_to_it) {
+  FILE *const host = popen("MIMALLOC_VERBOSE=1 MIMALLOC_SHOW_STATS=1 " KVC_HOST_PROGRAM " " KVC_LIBRARY " 2>&1", "r");
+  ASSERT_NE(host, nullptr);
+  std::string said;
+  for (int c; (c = std::fgetc(host)) != EOF;) said += static_cast<char>(c);
+  EXPECT_EQ(pclose(host), 0);
+  EXPECT_EQ(said, "");
+}
 
 }  // namespace
