@@ -112,7 +112,8 @@
  *
  * CAVEATS
  *   fork(2)   in the child every inherited handle gives KVC_ERR_FORKED; release and close free nothing of the parent; opening
- *             a new store works.  Views stay readable only in the parent.  No signal handlers, no environment, no process settings.
+ *             a new store works.  Views stay readable only in the parent.  No signal handlers, no process settings, no
+ *             environment but what libcrypto reads once: OPENSSL_ia32cap, OPENSSL_CONF and what that file names.
  *   signals   no call is safe in a signal handler.  A signal during a call does not end it.
  *   dlclose   legal once every store is closed.
  *   malloc    the host's allocator is neither replaced nor used on hot paths.  memory_bytes bounds what is stored; index and request
