@@ -5,8 +5,8 @@
 
 namespace kvc::memory {
 
-/// All memory of the library but the arena: mimalloc (mi_*, never the host's malloc) behind std::pmr, counted, limited and failed in
-/// tests.  From 2 MiB on, a block is a mapping of its own in huge pages (advice only), given back to the system when freed.
+/// All memory of the library that grows with use, but the arena: mimalloc (mi_*, never the host's malloc) behind std::pmr, counted,
+/// limited and failed in tests.  From 2 MiB on, a block is a mapping of its own in huge pages (advice only), given back to the system when freed.
 /// Throws std::bad_alloc (fault point "memory.resource.allocate", or over the limit); lib/store turns that into KVC_ERR_NO_MEMORY.
 /// In sanitizer builds the blocks come from the sanitizer's allocator, which sees leaks and stale reads that mimalloc would hide.
 /// Threads: any.
