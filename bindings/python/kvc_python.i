@@ -44,7 +44,9 @@
 
 /* ---- The GIL is released around every call that may wait: for a transfer, or for another thread's turn in the store. */
 %exception { PyThreadState *thread = call_begin(); $action call_end(thread); }
-%exception kvc_close { PyThreadState *thread = close_begin(); $action call_end(thread); }
+%exception kvc_object_put { PyThreadState *thread = object_call_begin(arg3, arg4); $action call_end(thread); }
+%exception kvc_object_get { PyThreadState *thread = object_call_begin(arg3, arg4); $action call_end(thread); }
+%exception kvc_close { PyThreadState *thread = close_begin(); $action close_end(thread); }
 %noexception kvc_status_name;
 %noexception kvc_version;
 %noexception kvc_features;

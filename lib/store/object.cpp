@@ -1,6 +1,7 @@
 #include "store/object.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/ahead.h"
@@ -123,7 +124,9 @@ void Outcome::item(kvc_object &object, kvc_status status, const Error &why) {
 struct Store::Prepared {
   seq::Name name;
   memory::SlotId slot;
-  uint64_t bytes = 0;
+  uint64_t bytes;
+  Ref there;  // who has the name already, pinned
+  kvc_status status;
 };
 
 namespace {
@@ -209,31 +212,80 @@ kvc_status Store::compare_object(Ref pinned, const kvc_object &object, uint64_t 
   return fail(error, KVC_ERR_EXISTS, "the key holds %llu other bytes: delete it first", static_cast<unsigned long long>(header->value_bytes));
 }
 
-kvc_status Store::put_object(kvc_object &object, Scope &scope, Error &error) {
-  Prepared prepared{};
-  KVC_TRY(check_object(&prepared.bytes, object, error));
-  object_index_name(prepared.name, scope, key_of(object));
-  index_->prefetch_object(seq::name_hash(prepared.name));
-  if (object.part_count) base::ahead_of_read(object.parts[0].data, std::min<uint64_t>(object.parts[0].bytes, kSourceAheadBytes));  // while the look-up waits
-  for (;;) {
-    Ref there;
-    {
-      std::lock_guard lock(mutex_);
-      if ((there = index_->find_object(prepared.name))) index_->pin(there);
-    }
-    if (there) {
-      const kvc_status status = compare_object(there, object, prepared.bytes, error);
-      std::lock_guard lock(mutex_);
-      index_->unpin(there, next_tick(), false);
-      if (prepared.slot.generation) slab_.give(prepared.slot);
-      return status;
-    }
-    if (!prepared.slot.generation) KVC_TRY(prepare_object(prepared, object, error));
+/// Some items of a batch, each acting alone, on their way through a put.
+struct Store::Puts {
+  static constexpr size_t item_max = 16;
+  std::span<kvc_object> objects;
+  std::array<Prepared, item_max> items;
+  size_t bad = SIZE_MAX;  // the first that failed, and why
+  Error why;
+
+  void settle(size_t i, kvc_status status, const Error &error) {
+    items[i].status = status;
+    if (status != KVC_OK && i < bad) bad = i, why = error;
+  }
+  [[gnu::always_inline]] void ahead_of(size_t i) const {
+    if (i >= objects.size() || items[i].status != KVC_OK || !objects[i].part_count) return;
+    base::ahead_of_read(objects[i].parts[0].data, std::min<uint64_t>(objects[i].parts[0].bytes, kSourceAheadBytes));
+  }
+};
+
+/// Names the items and pins those that are there.
+void Store::look_up(Puts &puts, const Scope &scope) {
+  for (size_t i = 0; i < puts.objects.size(); i++) {
+    Prepared &item = puts.items[i];
+    Error error;
+    item.slot = {};
+    item.there = {};
+    puts.settle(i, check_object(&item.bytes, puts.objects[i], error), error);
+    if (item.status != KVC_OK) continue;
+    object_index_name(item.name, scope, key_of(puts.objects[i]));
+    index_->prefetch_object(seq::name_hash(item.name));
+  }
+  puts.ahead_of(0);  // while the look-ups wait
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < puts.objects.size(); i++)
+    if (Prepared &item = puts.items[i]; item.status == KVC_OK && (item.there = index_->find_object(item.name))) index_->pin(item.there);
+}
+
+/// Copies what is not there.  Returns how many items can be finished: when the room ends, those that are copied go first, as they may then be evicted.
+size_t Store::copy_in(Puts &puts) {
+  bool any = false;
+  for (size_t i = 0; i < puts.objects.size(); i++) {
+    Prepared &item = puts.items[i];
+    if (item.status != KVC_OK || item.there) continue;
+    Error error;
+    const kvc_status status = prepare_object(item, puts.objects[i], error);
+    if (status == KVC_ERR_FULL && any) return i;
+    puts.settle(i, status, error);
+    any = any || status == KVC_OK;
+    puts.ahead_of(i + 1);
+  }
+  return puts.objects.size();
+}
+
+/// Inserts the first `count`; what is there already, or is there by now, is compared.
+void Store::finish_put(Puts &puts, size_t count, Scope &scope) {
+  {
     std::lock_guard lock(mutex_);
-    const kvc_status status = insert_object(&there, prepared, object, scope, error);
-    if (status == KVC_ERR_BUSY) continue;  // somebody was first: compare with theirs
-    if (status != KVC_OK) slab_.give(prepared.slot);
-    return status;
+    for (size_t i = 0; i < count; i++) {
+      Prepared &item = puts.items[i];
+      if (!item.slot.generation) continue;
+      Error error;
+      const kvc_status status = insert_object(&item.there, item, puts.objects[i], scope, error);
+      if (status == KVC_ERR_BUSY) index_->pin(item.there);
+      else puts.settle(i, status, error), item.there = {};
+    }
+  }
+  for (size_t i = 0; i < puts.objects.size(); i++) {
+    Prepared &item = puts.items[i];
+    if (item.there) {
+      Error error;
+      if (i < count) puts.settle(i, compare_object(item.there, puts.objects[i], item.bytes, error), error);
+      std::lock_guard lock(mutex_);
+      index_->unpin(item.there, next_tick(), false);
+    }
+    if (item.slot.generation) slab_.give(item.slot);
   }
 }
 
@@ -286,9 +338,14 @@ kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_obj
   prepare_names(objects);
   if (o.flags & KVC_OBJECT_GROUP) return put_group(result, scope, objects, error);
   Outcome outcome{result, error};
-  for (kvc_object &object : objects) {
-    Error why;
-    outcome.item(object, put_object(object, scope, why), why);
+  for (size_t at = 0; at < objects.size();) {
+    Puts puts;
+    puts.objects = objects.subspan(at, std::min(Puts::item_max, objects.size() - at));
+    look_up(puts, scope);
+    const size_t count = copy_in(puts);
+    finish_put(puts, count, scope);
+    for (size_t i = 0; i < count; i++) outcome.item(puts.objects[i], puts.items[i].status, i == puts.bad ? puts.why : Error());
+    at += count;
   }
   return outcome.first;
 }

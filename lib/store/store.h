@@ -164,7 +164,10 @@ class Store final : seq::NodeSink {
   kvc_status prepare_object(Prepared &out, const kvc_object &object, Error &error);
   kvc_status insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, Error &error);
   kvc_status compare_object(Ref pinned, const kvc_object &object, uint64_t bytes, Error &error);
-  kvc_status put_object(kvc_object &object, Scope &scope, Error &error);
+  struct Puts;
+  void look_up(Puts &puts, const Scope &scope);
+  size_t copy_in(Puts &puts);
+  void finish_put(Puts &puts, size_t count, Scope &scope);
   void drop_object(Ref ref);
   kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
 

@@ -27,8 +27,10 @@ void raise_buffer_error(const char *name);
 /* Releases the GIL.  close_begin also waits until no other call is inside the library and keeps new ones out: what a host must see to by
  * itself in C, a program whose objects end when the garbage collector likes cannot. */
 PyThreadState *call_begin(void);
+PyThreadState *object_call_begin(const kvc_object *objects, size_t count); /* NULL: it keeps the GIL */
 PyThreadState *close_begin(void);
 void call_end(PyThreadState *thread);
+void close_end(PyThreadState *thread);
 /* In the child, where the threads that were inside are no more. */
 PyObject *calls_after_fork(void);
 

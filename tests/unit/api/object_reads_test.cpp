@@ -132,6 +132,32 @@ TEST_F(ObjectReadsTest, batches_longer_than_a_group_act_as_their_items_would_alo
   }
 }
 
+TEST_F(ObjectReadsTest, a_batch_of_puts_that_does_not_fit_at_once_acts_as_its_items_would_alone) {
+  constexpr size_t count = 40, words = 1u << 16;  // 20 MiB into 8, where each may push out the ones before it
+  host.scope.reset();
+  host = Host({}, KVC_F16, 0, 8u << 20);
+  std::vector<std::vector<uint64_t>> values;
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < count; i++) values.push_back(value_of(keys.emplace_back(i % 30), words));
+  values[35][7]++;  // of key 5, which went meanwhile
+  keys[38] = keys[37], values[38] = values[37];
+  values.push_back(value_of(100, words)), keys.push_back(37 % 30), values[40][0]++;  // other bytes than item 37 brings
+  std::vector<kvc_bytes> parts(keys.size());
+  std::vector<kvc_object> items(keys.size());
+  for (size_t i = 0; i < keys.size(); i++) parts[i] = {values[i].data(), words * 8}, items[i] = item(keys[i], parts[i]);
+  items[20].key = nullptr;
+  auto result = sized<kvc_result>();
+  EXPECT_EQ(kvc_object_put(&result, host.scope, items.data(), items.size(), nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT);
+  EXPECT_EQ(result.done, 20u);
+  EXPECT_NE(host.error.text().find("objects[20], key"), std::string::npos) << host.error.message;
+  for (size_t i = 0; i < items.size(); i++) EXPECT_EQ(items[i].status, i == 20 ? KVC_ERR_ARGUMENT : i == 40 ? KVC_ERR_EXISTS : KVC_OK) << i;
+  EXPECT_EQ(get(37 % 30, words), KVC_OK);
+  EXPECT_EQ(get(15, words), KVC_ERR_NOT_FOUND) << "the oldest went";
+  auto info = sized<kvc_store_info>();
+  ASSERT_EQ(kvc_store_get_info(&info, host.store, nullptr), KVC_OK);
+  EXPECT_EQ(info.memory_pinned, 0u);
+}
+
 TEST_F(ObjectReadsTest, a_list_is_in_order_before_and_after_keys_come_and_go) {
   std::set<uint64_t, bool (*)(uint64_t, uint64_t)> keys([](uint64_t a, uint64_t b) { return std::memcmp(&a, &b, 8) < 0; });
   std::mt19937_64 random(6);

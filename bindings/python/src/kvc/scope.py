@@ -107,7 +107,7 @@ class Scope(Handle):
 
         group: all items become visible together or none.
         """
-        pairs = list(items.items()) if isinstance(items, Mapping) else items if isinstance(items, list) else list(items)
+        pairs = items if isinstance(items, list) else list(items.items() if isinstance(items, Mapping) else items)
         options = (_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0) if group or ttl_ms else None
         _native.kvc_object_put(self._handle, pairs, options, timeout_us)
 
