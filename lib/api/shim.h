@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -121,7 +122,9 @@ kvc_status with_result(kvc_result *user, uint32_t operation, const kvc_call *cal
   kvc_result ours;
   kvc_result &result = whole ? *user : ours;
   begin_result(result, user ? user->size : sizeof ours, operation, call);
+  const auto begin = user ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   const kvc_status status = caught(error, [&] { return body(result); });
+  if (user) result.elapsed_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count());
   end_result(result, status, error);
   if (user && !whole) std::memcpy(static_cast<void *>(user), &ours, user->size);
   return status;

@@ -172,7 +172,6 @@ kvc_status Store::gather(kvc_result &result, const Sequence &seq, std::span<cons
   result.bytes = result.bytes_host = bytes;
   if (stream) {  // what a match says of the time a fetch takes comes from here
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
-    result.elapsed_us = static_cast<uint64_t>(ns) / 1000;
     gather_bytes_per_ms_.store(bytes * 1000000u / (static_cast<uint64_t>(ns) + 1), std::memory_order_relaxed);
   }
   metrics_.gather_bytes.fetch_add(bytes, std::memory_order_relaxed);

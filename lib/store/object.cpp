@@ -115,7 +115,7 @@ void Outcome::item(kvc_object &object, kvc_status status, const Error &why) {
   }
   first = status;
   char key[3 + 2 * object_key_max];
-  write_key(key, object.key && object.key_size <= object_key_max ? key_of(object) : "");
+  write_key(key, object.key ? key_of(object).substr(0, object_key_max) : "");
   (void)fail(error, status, "objects[%llu], key %s: %s", static_cast<unsigned long long>(number), key, why.message);
   error.system_error = why.system_error;
 }
@@ -313,6 +313,7 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
     if (p.slot.generation) slab_.give(p.slot);
   if (status == KVC_OK) {
     for (kvc_object &object : objects) object.status = KVC_OK;
+    for (const Prepared &p : prepared) result.bytes_host = result.bytes += p.bytes;
     result.done = objects.size();
     return KVC_OK;
   }
@@ -344,9 +345,13 @@ kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_obj
     look_up(puts, scope);
     const size_t count = copy_in(puts);
     finish_put(puts, count, scope);
-    for (size_t i = 0; i < count; i++) outcome.item(puts.objects[i], puts.items[i].status, i == puts.bad ? puts.why : Error());
+    for (size_t i = 0; i < count; i++) {
+      if (puts.items[i].status == KVC_OK) result.bytes += puts.items[i].bytes;
+      outcome.item(puts.objects[i], puts.items[i].status, i == puts.bad ? puts.why : Error());
+    }
     at += count;
   }
+  result.bytes_host = result.bytes;
   return outcome.first;
 }
 

@@ -1,6 +1,7 @@
 #include "store/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace kvc::store {
@@ -52,16 +53,23 @@ kvc_status scan_blocks(Touched &out, const kvc_rows &rows, uint64_t slot_count, 
   return KVC_OK;
 }
 
-/// Elements of a destination are distinct when its axes nest: each steps over everything inside it.
-kvc_status check_nesting(std::span<Axis> axes, uint64_t piece, const char *side, Error &error) {
-  std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) { return a.stride < b.stride; });
-  uint128 inner = piece;
+/// Elements are distinct when their axes nest: each steps over everything inside it.  Axes come from the innermost of the packed order out;
+/// those of one entry say nothing, and a decode step has two others.
+kvc_status check_nesting(std::span<const Axis> axes, uint64_t piece, const char *side, Error &error) {
+  std::array<const Axis *, 5> rising;
+  size_t count = 0;
   for (const Axis &axis : axes) {
     if (axis.count < 2) continue;
-    if (axis.stride < inner)
-      return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: elements of a destination would share addresses (it must be at least %llu)", side,
-                  axis.name, static_cast<unsigned long long>(axis.stride), static_cast<unsigned long long>(inner));
-    inner += static_cast<uint128>(axis.stride) * (axis.count - 1);
+    size_t at = count++;
+    for (; at > 0 && rising[at - 1]->stride > axis.stride; at--) rising[at] = rising[at - 1];
+    rising[at] = &axis;
+  }
+  uint128 inner = piece;
+  for (const Axis *axis : std::span(rising).first(count)) {
+    if (axis->stride < inner)
+      return fail(error, KVC_ERR_ARGUMENT, "%s.%s %llu: elements would share addresses (it must be at least %llu)", side, axis->name,
+                  static_cast<unsigned long long>(axis->stride), static_cast<unsigned long long>(inner));
+    inner += static_cast<uint128>(axis->stride) * (axis->count - 1);
   }
   return KVC_OK;
 }
@@ -154,18 +162,19 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
   return KVC_OK;
 }
 
-kvc_status check_destination(const Side &side, const Run &run, const Touched &touched, const char *name, Error &error) {
+/// No two elements of a side share an address.  A destination would be written twice there; a source that has such strides is one whose
+/// strides are wrong.
+kvc_status check_distinct(const Side &side, const Run &run, const Touched &touched, const char *name, Error &error) {
   if (!side.present) return KVC_OK;
   const kernels::RowsSide &r = side.rows;
   const uint64_t tokens = r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : run.token_count;
   const uint64_t blocks = r.blocks ? static_cast<uint64_t>(touched.block_max - touched.block_min) + 1 : 1;
-  const uint64_t groups = (side.dim + r.dim_group - 1) / r.dim_group,
-                 piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
-  Axis axes[] = {{"layer_stride", side.layer_stride, run.layer_count},
-                 {"block_stride", r.block_stride, blocks},
-                 {"token_stride", r.token_stride, tokens},
-                 {"head_stride", r.head_stride, run.head_count},
-                 {"dim_stride", r.dim_stride, groups}};
+  const uint64_t piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
+  const Axis axes[] = {{"dim_stride", r.dim_stride, (side.dim - 1) / r.dim_group + 1},
+                       {"head_stride", r.head_stride, run.head_count},
+                       {"token_stride", r.token_stride, tokens},
+                       {"block_stride", r.block_stride, blocks},
+                       {"layer_stride", side.layer_stride, run.layer_count}};
   return check_nesting(axes, piece, name, error);
 }
 
@@ -244,9 +253,8 @@ kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, 
   KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, run.layers->k_dim, run.layers->k_dtype, "k", direction, error));
   KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->v_dim, run.layers->v_dtype, "v", direction, error));
   if (!run.k.present && !run.v.present) return fail(error, KVC_ERR_ARGUMENT, "k.data and v.data are both NULL: nothing to move");
-  if (direction == Direction::append) return KVC_OK;
-  KVC_TRY(check_destination(run.k, run, touched, "k", error));
-  return check_destination(run.v, run, touched, "v", error);
+  KVC_TRY(check_distinct(run.k, run, touched, "k", error));
+  return check_distinct(run.v, run, touched, "v", error);
 }
 
 }  // namespace kvc::store

@@ -43,8 +43,8 @@ struct Run {
 
 enum class Direction { append, gather };
 
-/// Checks `rows` (a complete struct) against the shape: ranges, dtype, every stride, every block that is touched, and for a destination
-/// that no two elements of K, or of V, share an address.  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it
+/// Checks `rows` (a complete struct) against the shape: ranges, dtype, every stride, every block that is touched, and that no two elements
+/// of K, or of V, share an address (a source may name a block twice).  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it
 /// here. ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
 [[nodiscard]] kvc_status resolve_run(Run &out, const kvc_rows &rows, const seq::Shape &shape, Direction direction,
                                      std::span<const uint64_t> filled, std::pmr::memory_resource *scratch, base::Error &error);

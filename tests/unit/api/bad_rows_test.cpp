@@ -292,13 +292,29 @@ TEST_F(BadRows, a_destination_names_no_block_twice_and_a_source_may) {
   EXPECT_EQ(host.append(seq, {}, {source}), KVC_OK) << host.error.message;
 }
 
-TEST_F(BadRows, elements_of_a_destination_are_distinct_by_every_stride) {
+TEST_F(BadRows, elements_of_an_array_are_distinct_by_every_stride) {
   const std::vector<Case> cases{
       {"dim_stride", [](kvc_rows &r) { r.k.dim_stride = 1; }, KVC_ERR_ARGUMENT, {"k.dim_stride 1", "at least 2"}},
       {"head_stride", [](kvc_rows &r) { r.v.head_stride = 14; }, KVC_ERR_ARGUMENT, {"v.head_stride 14", "at least 16"}},
       {"token_stride", [](kvc_rows &r) { r.k.token_stride = 31; }, KVC_ERR_ARGUMENT, {"k.token_stride 31", "at least 32"}},
-      {"layer_stride", [](kvc_rows &r) { r.k.layer_stride = 20 * 32 - 1; }, KVC_ERR_ARGUMENT, {"k.layer_stride 639", "at least 640"}},
+      {"token_stride of another dtype",
+       [](kvc_rows &r) { r.k.dtype = KVC_F32, r.k.token_stride = 32; },
+       KVC_ERR_ARGUMENT,
+       {"k.token_stride 32", "at least 64"}},
+      {"layer_stride of one element", [](kvc_rows &r) { r.v.layer_stride = 2; }, KVC_ERR_ARGUMENT, {"v.dim_stride 2", "at least 6"}},
       {"dim_group", [](kvc_rows &r) { r.k.dim_group = 4, r.k.dim_stride = 7; }, KVC_ERR_ARGUMENT, {"k.dim_stride 7", "at least 8"}},
+  };
+  for (const Case &c : cases) expect_both(c);
+  const auto layers = [](kvc_rows &r) { r.k.layer_stride = r.token_count * 32 - 1; };
+  expect({"layer_stride", layers, KVC_ERR_ARGUMENT, {"k.layer_stride 639", "at least 640"}}, good(0, 20), false);
+  expect({"layer_stride", layers, KVC_ERR_ARGUMENT, {"k.layer_stride 383", "at least 384"}}, good(20, 12), true);
+  const Case block{"block_stride", [](kvc_rows &r) { r.k.block_stride = 511; }, KVC_ERR_ARGUMENT, {"k.block_stride 511", "at least 512"}};
+  expect(block, with_table(0, 20), false);
+  expect(block, with_table(20, 20), true);
+}
+
+TEST_F(BadRows, k_and_v_of_a_destination_lie_apart_and_those_of_a_source_need_not) {
+  const std::vector<Case> cases{
       {"K and V at one place", [](kvc_rows &r) { r.v.data = r.k.data; }, KVC_ERR_ARGUMENT, {"k and v", "same address"}},
       {"V in K", [](kvc_rows &r) { r.v.data = static_cast<char *>(r.k.data) + 2; }, KVC_ERR_ARGUMENT, {"k and v", "same address"}},
       {"V one byte into K",
@@ -307,8 +323,9 @@ TEST_F(BadRows, elements_of_a_destination_are_distinct_by_every_stride) {
        {"k and v", "same address"}},
   };
   for (const Case &c : cases) expect(c, good(0, 20), false);
-  const Case block{"block_stride", [](kvc_rows &r) { r.k.block_stride = 511; }, KVC_ERR_ARGUMENT, {"k.block_stride 511", "at least 512"}};
-  expect(block, with_table(0, 20), false);
+  kvc_rows source = good(20, 12);
+  cases[0].spoil(source);
+  EXPECT_EQ(host.append(seq, {}, {source}), KVC_OK) << host.error.message;
 }
 
 TEST_F(BadRows, two_runs_of_a_gather_write_to_two_places) {

@@ -149,6 +149,7 @@ TEST_F(ObjectReadsTest, a_batch_of_puts_that_does_not_fit_at_once_acts_as_its_it
   auto result = sized<kvc_result>();
   EXPECT_EQ(kvc_object_put(&result, host.scope, items.data(), items.size(), nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT);
   EXPECT_EQ(result.done, 20u);
+  EXPECT_GT(result.elapsed_us, 0u) << "20 MiB in less than a microsecond";
   EXPECT_NE(host.error.text().find("objects[20], key"), std::string::npos) << host.error.message;
   for (size_t i = 0; i < items.size(); i++) EXPECT_EQ(items[i].status, i == 20 ? KVC_ERR_ARGUMENT : i == 40 ? KVC_ERR_EXISTS : KVC_OK) << i;
   EXPECT_EQ(get(37 % 30, words), KVC_OK);

@@ -42,6 +42,7 @@ TEST_F(ObjectsTest, keys_are_1_to_64_bytes_in_every_call) {
     EXPECT_EQ(put(o), KVC_ERR_ARGUMENT);
     EXPECT_EQ(o.status, KVC_ERR_ARGUMENT);
     EXPECT_NE(host.error.text().find("key of " + std::to_string(o.key_size)), std::string::npos) << host.error.message;
+    EXPECT_EQ(host.error.text().find("key \"kkkk") != std::string::npos, o.key && o.key_size) << host.error.message;
     EXPECT_EQ(get(o), KVC_ERR_ARGUMENT);
     EXPECT_EQ(kvc_object_exists(nullptr, host.scope, &o, 1, nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT);
     EXPECT_EQ(kvc_object_delete(nullptr, host.scope, &o, 1, nullptr, &host.error), KVC_ERR_ARGUMENT);
@@ -120,6 +121,19 @@ TEST_F(ObjectsTest, equal_bytes_again_are_ok_and_other_bytes_exist) {
   EXPECT_EQ(read.tier, static_cast<uint32_t>(KVC_TIER_HOST));
   EXPECT_EQ(std::memcmp(room.data(), value.data(), value.size()), 0);
   EXPECT_EQ(room[value.size()], 0xEE);  // longer parts are left alone behind the value
+}
+
+TEST_F(ObjectsTest, a_put_says_how_many_bytes_it_took) {
+  kvc_object items[] = {item("a", &part, 1), item("", &part, 1), item("b", &part, 1), item("a", &part, 1)};
+  auto result = sized<kvc_result>();
+  EXPECT_EQ(kvc_object_put(&result, host.scope, items, 4, nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT);
+  EXPECT_EQ(result.bytes, 3 * value.size()) << "of all that are OK";
+  EXPECT_EQ(result.bytes_host, result.bytes);
+  auto options = sized<kvc_object_options>();
+  options.flags = KVC_OBJECT_GROUP;
+  items[1] = item("c", &part, 1);
+  EXPECT_EQ(kvc_object_put(&result, host.scope, items, 3, &options, nullptr, &host.error), KVC_OK) << host.error.message;
+  EXPECT_EQ(result.bytes, 3 * value.size());
 }
 
 TEST_F(ObjectsTest, short_parts_are_told_the_size_and_not_written_to) {
