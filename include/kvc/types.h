@@ -54,8 +54,9 @@ enum {
  * block(s) = blocks[s / block_tokens] and in_block(s) = s mod block_tokens.
  * A stride of 0 is the packed one: the size of everything inside it, in the order block > token > head > dim; layer_stride has no
  * default when a run has several layers.  No element may lie outside [data, data + bytes): refused, with the bytes needed and the stride
- * that reaches farthest.  No two of a destination may share an address: refused, with the stride's name.  Host memory needs no alignment.
- * A layout is declared, never inferred from sizes. */
+ * that reaches farthest.  No two elements of an array may share an address, in append and gather alike: refused, with the stride's name.
+ * Of a destination it is refused too that a touched block stands twice in the table, and that K and V, or runs of one call, overlap; a
+ * source may do both.  Host memory needs no alignment.  A layout is declared, never inferred from sizes. */
 typedef struct kvc_array {
   void *data;            /**< lent; NULL: this part is not moved.  Host or device address, as kvc_rows.memory says */
   uint64_t bytes;        /**< extent of the memory at `data`; no element may end past it */

@@ -301,7 +301,7 @@ TEST_F(BadRows, elements_of_an_array_are_distinct_by_every_stride) {
        [](kvc_rows &r) { r.k.dtype = KVC_F32, r.k.token_stride = 32; },
        KVC_ERR_ARGUMENT,
        {"k.token_stride 32", "at least 64"}},
-      {"layer_stride of one element", [](kvc_rows &r) { r.v.layer_stride = 2; }, KVC_ERR_ARGUMENT, {"v.dim_stride 2", "at least 6"}},
+      {"layer_stride of one element", [](kvc_rows &r) { r.v.layer_stride = 2; }, KVC_ERR_ARGUMENT, {"v.layer_stride 2", "at least 16"}},
       {"dim_group", [](kvc_rows &r) { r.k.dim_group = 4, r.k.dim_stride = 7; }, KVC_ERR_ARGUMENT, {"k.dim_stride 7", "at least 8"}},
   };
   for (const Case &c : cases) expect_both(c);
