@@ -83,8 +83,8 @@ enum {
 };
 
 /** Why a call failed.  Caller-owned, reusable, last parameter of every call, may be NULL there: it is borrowed, so one on the stack will
- * do. KVC_INIT it once.  It is written on failure only: look at the returned status first, a success leaves what an earlier failure
- * wrote. */
+ * do. KVC_INIT it once: without that its size is 0 and nothing is written.  It is written on failure only: look at the returned status
+ * first, a success leaves what an earlier failure wrote. */
 typedef struct kvc_error {
   uint32_t size;        /**< sizeof(kvc_error), by KVC_INIT */
   kvc_status status;    /**< what the call returned */

@@ -83,6 +83,15 @@
  *       return kvc_close(store, NULL) != KVC_OK || failed;
  *     }
  *
+ * LAYER BY LAYER - in place of that append, for an engine that has the rows of one layer after the other
+ *
+ *     for (uint32_t layer = 0; layer < LAYERS; layer++) {
+ *       rows.layer_begin = layer, rows.layer_count = 1;
+ *       rows.k.data = k[layer], rows.v.data = v[layer], rows.k.bytes = rows.v.bytes = sizeof k[layer];
+ *       // ids come with the first layer only
+ *       if (kvc_append(seq, prompt + info.tokens, layer ? 0 : n - info.tokens, &rows, 1, NULL, error) != KVC_OK) return -1;
+ *     }
+ *
  * RULES, said once
  *   Order     outputs, object, inputs (pointer then count), options, kvc_call, kvc_error.
  *   Threads   store, scope, queue, region, lease: any thread, any time.  kvc_seq: a call that takes `const kvc_seq *` may run
@@ -107,8 +116,8 @@
  *   Time      a call that takes a kvc_call may wait, up to its timeout; one that does not works on local state, on kvc: in at most one
  *             round trip under the store's timeout.  UNAVAILABLE and TIMEOUT come only where listed; match turns them into a shorter
  *             length.
- *   Limits    fixed by kvc_open; over one: KVC_ERR_FULL, or back-pressure up to the timeout (KVC_OPEN_WAIT).  A full store drops what was
- *             used longest ago, leaf first, never what is leased; KVC_ERR_FULL means that nothing is left to drop.
+ *   Limits    fixed by kvc_open; over one: KVC_ERR_FULL (back-pressure up to the timeout, KVC_OPEN_WAIT, is not built yet).  A full store
+ *             drops what was used longest ago, leaf first, never what is leased; KVC_ERR_FULL means that nothing is left to drop.
  *
  * CAVEATS
  *   fork(2)   in the child every inherited handle gives KVC_ERR_FORKED; release and close free nothing of the parent; opening
@@ -119,6 +128,8 @@
  *   malloc    the host's allocator is neither replaced nor used on hot paths.  memory_bytes bounds what is stored; index and request
  *             state come on top.
  *   trust     kvc guards against damaged data and wrong calls, not against a host that writes into memory it lent.
+ *   mistakes  the first commit of a chunk wins: rows that an engine under development computed wrong are served until they are evicted.
+ *             To be rid of them change kvc_scope_options.revision, which makes another scope, or open a new store.
  *
  * VERSIONS  the SONAME is libkvc.so.0 while the major version is 0.  Calls marked "@since not built yet" are declared so that hosts can be
  *           written against them; CHANGELOG.md lists them. */

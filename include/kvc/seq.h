@@ -9,6 +9,7 @@
  *
  * A chunk is sealed when its tokens are complete: hashed, signed with a write id, immutable, indexed.  The first commit of a chunk wins
  * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read mixes write ids in a chunk.
+ * Rows that were wrong stay so until they are evicted: change kvc_scope_options.revision, or open a new store.
  * A chunk is visible to a match when every page of full and latent layers in the matcher's part is stored.  Window and state layers do
  * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.
  *
@@ -116,7 +117,7 @@ enum {
  * @param out         given: the sequence, ended by kvc_seq_release; NULL on failure and with KVC_SEQ_PEEK
  * @param info        lent: filled, at most info->size bytes; NULL: not wanted
  * @param scope       borrowed: whose
- * @param tokens      lent: the ids
+ * @param tokens      lent: the ids; any int32, negative too
  * @param token_count ids; 0 gives a sequence of length 0
  * @param options     borrowed: how; NULL: all defaults
  * @param call        borrowed: how to run it; NULL: block
@@ -127,14 +128,16 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
                              const kvc_seq_options *options, const kvc_call *call, kvc_error *error);
 
 /** Appends rows, ids, or both.  All or nothing.
- * `tokens` are the next ids after those already given; they may run ahead of rows (a whole prompt at once), rows never ahead of ids.  In
+ * `tokens` are the next ids after those already given; they may run ahead of rows (a whole prompt at once), rows never ahead of ids.
+ * After a match the first info.tokens ids are given already.  Who appends layer by layer gives ids with the first layer only: ids given
+ * again are taken for the next ones, which is not noticed; kvc_seq_info.tokens_given shows how many there are.  In
  * a PRIVATE sequence ids come before the rows they name, or never: after rows without ids a call that gives ids is RANGE, until a truncate
  * to where the ids end.  Each run starts at its layers' filled(l): a gap or overlap is RANGE.  Layers in any order, any split; K and V of a
  * layer together; window layers may skip rows that no later query sees; a state layer takes one snapshot per call, valid after the range's
  * last token.  NaN and infinities are kept bit for bit.  Copies before it returns (device memory: in the stream's order, sealed once it has
  * passed).  One open row takes the room of a whole chunk: a step that opens a chunk in every sequence needs that for each of them.
  * @param seq         borrowed: the sequence; alone on this handle
- * @param tokens      lent: the next ids; NULL with count 0: none
+ * @param tokens      lent: the next ids; any int32, negative too; NULL with count 0: none
  * @param token_count ids
  * @param rows        borrowed, its arrays lent: the runs; NULL with count 0: none
  * @param row_count   runs; KVC_INIT each, all have the size of the first

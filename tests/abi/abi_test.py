@@ -4,7 +4,7 @@
   python3 tests/abi/abi_test.py headers           each header alone and all together, as C99 and C++11, strict, without padding holes
   python3 tests/abi/abi_test.py docs              every function, parameter, member and constant is described; CHANGELOG lists what is not built
   python3 tests/abi/abi_test.py symbols --library build/debug/lib/libkvc.so     what it exports = symbols.txt, and what it needs
-  python3 tests/abi/abi_test.py hosts --library build/debug/lib/libkvc.so       host.c, the program on the manual page and pool.c, linked and run
+  python3 tests/abi/abi_test.py hosts --library build/debug/lib/libkvc.so       host.c, the programs on the manual page and pool.c, linked and run
 
 `--update` with layout or symbols writes the golden file instead: do it for an addition, never to make a change of what was released pass.
 """
@@ -124,8 +124,19 @@ def check_symbols(args, surface, folder):
 def manual_host():
     """The program on the manual page: what is indented by four below A COMPLETE HOST."""
     page = (ROOT / "include/kvc/kvc.h").read_text()
-    part = re.search(r"A COMPLETE HOST.*?\n(.*?)\n \* RULES", page, flags=re.S)[1]
+    part = re.search(r"A COMPLETE HOST.*?\n(.*?)\n \*\n \* LAYER BY LAYER", page, flags=re.S)[1]
     return "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
+
+
+def layered_host():
+    """The same program with its append exchanged for the lines below LAYER BY LAYER."""
+    page = (ROOT / "include/kvc/kvc.h").read_text()
+    part = re.search(r"LAYER BY LAYER.*?\n(.*?)\n \*\n \* RULES", page, flags=re.S)[1]
+    lines = "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
+    program, exchanged = re.subn(r"^ *if \(kvc_append\(.*\n", lambda _: lines, manual_host(), flags=re.M)
+    if exchanged != 1:
+        raise SystemExit(f"the program on the manual page appends {exchanged} times, not once")
+    return program
 
 
 def pool_example():
@@ -139,9 +150,10 @@ def check_hosts(args, surface, folder):
     failures = []
     library = pathlib.Path(args.library).resolve()
     (folder / "manual.c").write_text(manual_host())
+    (folder / "layered.c").write_text(layered_host())
     (folder / "pool_rows.h").write_text(pool_example())
-    for source, wanted in ((HERE / "host.c", "ok\n"), (folder / "manual.c", "0 of 200 tokens were here\n192 of 200 tokens were here\n"),
-                           (HERE / "pool.c", "ok\n")):
+    served = "0 of 200 tokens were here\n192 of 200 tokens were here\n"
+    for source, wanted in ((HERE / "host.c", "ok\n"), (folder / "manual.c", served), (folder / "layered.c", served), (HERE / "pool.c", "ok\n")):
         for compiler, dialect in dialects(args):
             program = folder / "program"
             run(compiler, *dialect, *STRICT, "-I", ROOT / "include", "-I", folder, source, "-x", "none", library, "-o", program)
