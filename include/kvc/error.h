@@ -51,7 +51,8 @@ enum {
   KVC_ERR_NO_SNAPSHOT = -34, /**< a state layer holds no snapshot at that position */
 
   /* 4 room: free some, wait, or do without */
-  KVC_ERR_FULL = -40,      /**< a limit of kvc_open, of the scope's quota, of the budget's floors */
+  KVC_ERR_FULL = -40,      /**< a limit of kvc_open, of the scope's quota, of the budget's floors.  KVC_RETRY_LATER; KVC_RETRY_NEVER when
+                                the call alone needs more than the limit */
   KVC_ERR_NO_MEMORY = -41, /**< the system refused memory */
   KVC_ERR_BUSY = -42,      /**< held: views at close, directory locked, queue full */
   KVC_ERR_READ_ONLY = -43, /**< the tier stopped taking writes (full or failing disk) */

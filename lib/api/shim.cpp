@@ -10,7 +10,7 @@ void write_error(kvc_error *user, const Error &error, kvc_status status) {
   kvc_error out{};
   out.size = user->size;
   out.status = status;
-  out.retry = base::retry_of(status);
+  out.retry = base::retry_of(status, error);
   out.system_error = error.system_error;
   std::memcpy(out.message, error.message, std::min(sizeof out.message, sizeof error.message));
   std::memcpy(user, &out, std::min<size_t>(out.size, sizeof out));
@@ -45,7 +45,7 @@ void begin_result(kvc_result &result, uint32_t size, uint32_t operation, const k
 void end_result(kvc_result &result, kvc_status status, const Error &error) {
   result.status = status;
   if (status == KVC_OK) return;
-  result.retry = base::retry_of(status);
+  result.retry = base::retry_of(status, error);
   result.system_error = error.system_error;
   std::memcpy(result.message, error.message, sizeof result.message - 1);
 }

@@ -65,6 +65,7 @@ kvc_status fill(Error &error, kvc_status status, int errno_value, const char *fo
   KVC_CHECK(status != KVC_OK);
   error.status = status;
   error.system_error = errno_value;
+  error.never = false;
   const size_t used = append_line(error.message, 0, kMessageBytes - strlen(suffix), formatted);
   append_line(error.message, used, kMessageBytes, suffix);
   return status;
@@ -83,6 +84,17 @@ kvc_status fail(Error &error, kvc_status status, const char *format, ...) {
   format_or_literal(formatted, format, arguments);
   va_end(arguments);
   return fill(error, status, 0, formatted, "");
+}
+
+kvc_status fail_never(Error &error, kvc_status status, const char *format, ...) {
+  char formatted[kFormattedBytes];
+  va_list arguments;
+  va_start(arguments, format);
+  format_or_literal(formatted, format, arguments);
+  va_end(arguments);
+  fill(error, status, 0, formatted, "");
+  error.never = true;
+  return status;
 }
 
 kvc_status fail_system(Error &error, kvc_status status, int errno_value, const char *format, ...) {

@@ -10,17 +10,22 @@ namespace kvc::base {
 struct Error {
   kvc_status status = KVC_OK;
   int32_t system_error = 0;
+  bool never = false;  // the same call will fail again, whatever else the status may mean
   char message[240] = {};
 };
 
 /// Fills `error` and returns `status`, so that a failure is one line: return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %u", ...).
 [[nodiscard]] kvc_status fail(Error &error, kvc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/// The same for a failure that waiting and releasing cannot mend, of a status that says they might.
+[[nodiscard]] kvc_status fail_never(Error &error, kvc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /// The same for a failed system call; appends the text of `errno_value`.
 [[nodiscard]] kvc_status fail_system(Error &error, kvc_status status, int errno_value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /// KVC_RETRY_* of a status; total.
 uint32_t retry_of(kvc_status status);
+/// KVC_RETRY_* of a failure.
+inline uint32_t retry_of(kvc_status status, const Error &error) { return error.never ? static_cast<uint32_t>(KVC_RETRY_NEVER) : retry_of(status); }
 /// "KVC_ERR_FULL"; static, total ("KVC_STATUS_UNKNOWN" for what is none of ours).
 const char *status_name(kvc_status status);
 

@@ -11,6 +11,7 @@
 namespace kvc::store {
 
 using base::fail;
+using base::fail_never;
 
 namespace {
 
@@ -211,12 +212,17 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
 kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq, Error &error) const {
   const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes()), capacity = store.slab_.capacity_bytes();
   if (slots.size() > capacity / slot_bytes)
-    return fail(error, KVC_ERR_FULL, "%zu chunks of %llu bytes are needed: memory_bytes is %llu", slots.size(), static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(capacity));
+    return fail_never(error, KVC_ERR_FULL, "%zu chunks of %llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes", slots.size(), static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(capacity));
   const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
   uint64_t open_bytes = store.open_bytes_.load(std::memory_order_relaxed);
   for (uint64_t i = 0; i < sealed - seq.sealed && i < seq.open.size(); i++) open_bytes -= own_bytes(seq.open[i]);
   for (const Replaced &r : replaced) open_bytes -= own_bytes(r.before);
   const uint64_t more_bytes = slot_bytes * static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), [&](uint64_t c) { return c >= sealed; }));
+  uint64_t own_open_bytes = 0;  // that stay open with the rows of the call: nobody else can release them
+  for (uint64_t i = sealed - seq.sealed; i < seq.open.size(); i++) own_open_bytes += own_bytes(seq.open[i]);
+  if (more_bytes && own_open_bytes + more_bytes > store.open_bytes_max_)
+    return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it, or append all layers in one call",
+                      static_cast<unsigned long long>(own_open_bytes + more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
   if (more_bytes && open_bytes + more_bytes > store.open_bytes_max_)
     return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(open_bytes),
                 static_cast<unsigned long long>(more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));

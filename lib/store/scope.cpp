@@ -69,7 +69,7 @@ kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Sh
     if (scope->layout.slot_bytes() > slab_.capacity_bytes()) {
       const auto need = static_cast<unsigned long long>(scope->layout.slot_bytes());
       destroy(&resource_, scope);
-      return fail(error, KVC_ERR_FULL, "a chunk of this shape takes %llu bytes: memory_bytes is %llu", need, static_cast<unsigned long long>(slab_.capacity_bytes()));
+      return base::fail_never(error, KVC_ERR_FULL, "a chunk of this shape takes %llu bytes: memory_bytes is %llu; open the store with more memory_bytes", need, static_cast<unsigned long long>(slab_.capacity_bytes()));
     }
     while (scope->id < scopes_by_id_.size() && scopes_by_id_[scope->id]) scope->id++;
     if (scope->id == scopes_by_id_.size()) scopes_by_id_.push_back(nullptr);

@@ -162,7 +162,7 @@ void Store::reap(uint64_t now_ns) {
 
 kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) {
   if (bytes > slab_.capacity_bytes())  // before anything is evicted for it
-    return fail(error, KVC_ERR_FULL, "%llu bytes are needed: memory_bytes is %llu", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(slab_.capacity_bytes()));
+    return base::fail_never(error, KVC_ERR_FULL, "%llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(slab_.capacity_bytes()));
   for (;;) {
     const kvc_status status = slab_.take(slot, bytes, error);
     if (status != KVC_ERR_FULL) return status;

@@ -138,7 +138,9 @@ TEST_F(CallsTest, scope_create) {
   expect(with([](kvc_scope_options &) {}), KVC_ERR_SHAPE, {"chunk_tokens 17"});
   const kvc_layer wide = full_layers(400, 128, 1024, 1024);  // a chunk of 6.7 GB
   shape.chunk_tokens = 64, shape.layers = &wide;
-  expect(with([](kvc_scope_options &) {}), KVC_ERR_FULL, {"memory_bytes is"});
+  const kvc_status full = with([](kvc_scope_options &) {});
+  EXPECT_EQ(host.error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER));
+  expect(full, KVC_ERR_FULL, {"memory_bytes is", "open the store with more memory_bytes"});
 }
 
 TEST_F(CallsTest, shape_check) {

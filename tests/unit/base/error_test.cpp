@@ -116,6 +116,15 @@ TEST(Error, RetryFollowsTheFamilyOfTheStatus) {
   EXPECT_EQ(retry_of(-39), static_cast<uint32_t>(KVC_RETRY_NEVER)) << "none of ours";
 }
 
+TEST(Error, OneThatCanNeverSucceedSaysSoUntilTheNextFailure) {
+  Error error;
+  EXPECT_EQ(fail_never(error, KVC_ERR_FULL, "%d bytes", 5), KVC_ERR_FULL);
+  EXPECT_STREQ(error.message, "5 bytes");
+  EXPECT_EQ(retry_of(error.status, error), static_cast<uint32_t>(KVC_RETRY_NEVER));
+  EXPECT_EQ(fail(error, KVC_ERR_FULL, "%d bytes", 4), KVC_ERR_FULL);
+  EXPECT_EQ(retry_of(error.status, error), static_cast<uint32_t>(KVC_RETRY_LATER));
+}
+
 kvc_status stops_at_the_first_failure(Error &error, int &reached) {
   KVC_TRY(KVC_OK);
   reached = 1;

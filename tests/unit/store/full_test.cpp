@@ -72,6 +72,8 @@ TEST_F(FullTest, an_append_that_could_never_fit_evicts_nothing) {
   EXPECT_EQ(said[0], 40u) << host->error.message;
   EXPECT_EQ(said[2], kMemory) << host->error.message;
   EXPECT_EQ(info().chunk_count, 4u);
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER));
+  EXPECT_NE(host->error.text().find("open the store with more memory_bytes"), std::string::npos) << host->error.message;
   auto metrics = sized<kvc_metrics>();
   ASSERT_EQ(kvc_metrics_read(&metrics, host->store, &host->error), KVC_OK);
   EXPECT_EQ(metrics.evicted_chunks, 0u);
@@ -88,6 +90,30 @@ TEST_F(FullTest, chunks_that_the_call_itself_seals_are_not_among_those_that_stay
   EXPECT_NE(host->error.text().find("open_bytes_max"), std::string::npos) << host->error.message;
   ASSERT_EQ(append(seq, kChunk + 10, 2 * kChunk), KVC_OK) << host->error.message;
   EXPECT_EQ(append(other, 0, 10, 1), KVC_OK) << host->error.message;
+}
+
+TEST_F(FullTest, what_one_sequence_alone_cannot_hold_open_is_never_worth_another_try) {
+  kvc_store_options options = Host::options_of(kMemory);
+  options.open_bytes_max = 600 << 10;  // two, of two layers
+  host.emplace(options, std::vector{full_layers(2, 1, kDim, kDim)}, KVC_F16, kChunk);
+  auto rows = sized<kvc_rows>();
+  rows.layer_count = 1, rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
+  const auto all = ids(4 * kChunk);
+  const auto first_layer = [&](kvc_seq *seq, uint64_t begin, uint64_t chunks) {
+    rows.token_begin = begin, rows.token_count = chunks * kChunk;
+    return kvc_append(seq, all.data() + begin, chunks * kChunk, &rows, 1, nullptr, &host->error);
+  };
+  SeqHandle other = host->create(), seq = host->create();
+  ASSERT_EQ(first_layer(other, 0, 1), KVC_OK) << host->error.message;
+  ASSERT_EQ(first_layer(seq, 0, 2), KVC_ERR_FULL);
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_LATER)) << host->error.message;  // once the other is gone
+  other.reset();
+  EXPECT_EQ(first_layer(seq, 0, 3), KVC_ERR_FULL);
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << host->error.message;
+  EXPECT_NE(host->error.text().find("raise it, or append all layers in one call"), std::string::npos) << host->error.message;
+  ASSERT_EQ(first_layer(seq, 0, 2), KVC_OK) << host->error.message;
+  EXPECT_EQ(first_layer(seq, 2 * kChunk, 1), KVC_ERR_FULL);
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << host->error.message;
 }
 
 TEST_F(FullTest, open_rows_of_a_fork_that_are_copied_count_as_open) {
