@@ -101,6 +101,26 @@ def test_block_tables(scope, model, listed):
     assert (k[:, 200:] == 777).all() and (np.delete(pool, order, axis=2) == 777).all()
 
 
+def test_with_a_block_table_tokens_stand_in_the_slots_of_their_positions_unless_slot_begin_says_otherwise(scope, model):
+    pool = np.zeros((LAYERS, 2, 40, 16, HEADS, DIM), np.float16)
+    table = np.random.default_rng(3).permutation(40)[:13]
+    for side, whole in enumerate((model.k, model.v)):
+        for token in range(200):
+            pool[:, side, table[token // 16], token % 16] = whole[:, token]
+    of_pool = dict(k=pool[:, 0], v=pool[:, 1], axes="layer block token head dim")
+    seq = scope.sequence()
+    seq.append(model.tokens[:70], kvc.Rows.of(**of_pool, blocks=table, token_count=70))
+    seq.append(model.tokens[70:120], kvc.Rows.of(**of_pool, blocks=table, token_begin=70, token_count=50))
+    seq.append(model.tokens[120:], kvc.Rows.of(**of_pool, blocks=table[7:], token_begin=120, slot_begin=8, token_count=80))
+    k, v = model.poisoned()
+    seq.gather(kvc.Rows.of(k=k, v=v))
+    check(model, k, v, 200)
+    pool[:] = 0
+    seq.gather(kvc.Rows.of(**of_pool, blocks=table, token_begin=150, token_count=50))
+    np.testing.assert_array_equal(pool[:, 1, table[150 // 16], 150 % 16], model.v[:, 150])
+    assert kvc.Rows.of(k=k, token_begin=150, token_count=50).slot_begin == 0
+
+
 @pytest.mark.parametrize("blocks, message", [
     (np.array([3, 2**31, -2**40]), r"blocks\[1\]: 2147483648 is not in -2147483648..2147483647"),
     (np.array([3, 1, -2**40]), r"blocks\[2\]: -1099511627776 is not in"),

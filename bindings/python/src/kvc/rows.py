@@ -86,17 +86,19 @@ class Rows:
 
     @classmethod
     def of(cls, *, k: Memory | None = None, v: Memory | None = None, axes: str = "layer token head dim", v_axes: str | None = None,
-           layer_begin: int = 0, head_begin: int = 0, token_begin: int = 0, token_count: int | None = None, slot_begin: int = 0,
-           blocks: Integers | None = None, token_list: Integers | None = None, token_unit: int = 0, dtype: int = 0,
-           k_scale: Memory | None = None, v_scale: Memory | None = None) -> Rows:
+           layer_begin: int = 0, head_begin: int = 0, token_begin: int = 0, token_count: int | None = None,
+           slot_begin: int | None = None, blocks: Integers | None = None, token_list: Integers | None = None, token_unit: int = 0,
+           dtype: int = 0, k_scale: Memory | None = None, v_scale: Memory | None = None) -> Rows:
         """Rows from arrays whose axes are named: strides, dtype and counts come from them, contiguous or not.
 
         The names are layer, block, token, head, group, dim, in the arrays' order; an axis that is missing has length 1.  With "block" the
         tokens of a block are the token axis, and `blocks` is the table.  "group" splits the elements of a head (vLLM's K cache).
 
-        The first token moved stands in slot slot_begin of the arrays, whatever token_begin is: for arrays that hold the whole sequence give
-        both the same value.
+        The first token moved stands in slot slot_begin.  Not given, it is token_begin with `blocks`, whose table is of the whole sequence, and
+        0 without: for plain arrays that hold the whole sequence give both the same value.
         """
+        if slot_begin is None:
+            slot_begin = 0 if blocks is None else token_begin
         k_array, k_lengths = _describe("k", k, axes, dtype)
         v_array, v_lengths = _describe("v", v, v_axes or axes, dtype)
         lengths = k_lengths or v_lengths
