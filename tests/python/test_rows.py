@@ -241,7 +241,7 @@ def test_arrays_that_cannot_be_meant_are_refused_by_name():
     refused(kvc.ArgumentError, "v: the token axis has length 5, k's has 10", k=k, v=k[:, :5])
     refused(kvc.ArgumentError, "k: elements of 2 bytes, code 'H'", k=k.view(np.uint16))
     refused(kvc.ArgumentError, r"k: elements of 8 bytes, code 'd', are not taken: float32, float16, .*; x.astype\('float32'\)", k=k.astype(np.float64))
-    refused(kvc.ArgumentError, "do not fit dtype", k=k, dtype=kvc.F32)
+    refused(kvc.ArgumentError, "do not fit dtype F32", k=k, dtype=kvc.F32)
     refused(kvc.ArgumentError, "big-endian", k=k.astype(">f2"))
     refused(kvc.ArgumentError, "blocks: the arrays have a block axis", k=k, axes="block token head dim")
     refused(kvc.ArgumentError, "token_count: needed", k=k, axes="block token head dim", blocks=[0])

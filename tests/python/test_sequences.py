@@ -202,6 +202,9 @@ def test_shapes_say_what_follows_from_them(shape):
         kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=0, kv_heads=HEADS, k_dim=DIM, v_dim=DIM)]).check()
     with pytest.raises(kvc.ShapeError):
         kvc.Shape(dtype=99, layers=[kvc.Layer(count=1, kv_heads=HEADS, k_dim=DIM, v_dim=DIM)]).check()
+    for wrong in (6, [6], kvc.Layer(count=1, kv_heads=HEADS, k_dim=DIM, v_dim=DIM)):
+        with pytest.raises(TypeError, match="layers: a list of kvc.Layer is needed, not "):
+            kvc.Shape(dtype=kvc.F16, layers=wrong)
 
 
 def test_a_lease_outlives_its_sequence(scope, model):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Integers = Union[Sequence[int], Buffer, SupportsDLPack]
 
 ELEMENT_BYTES = {_native.KVC_F32: 4, _native.KVC_F16: 2, _native.KVC_BF16: 2, _native.KVC_F8_E4M3: 1, _native.KVC_U8: 1}
+DTYPE_NAMES = {_native.KVC_F32: "F32", _native.KVC_F16: "F16", _native.KVC_BF16: "BF16", _native.KVC_F8_E4M3: "F8_E4M3", _native.KVC_U8: "U8"}
 AXES = ("layer", "block", "token", "head", "group", "dim")
 
 
@@ -158,7 +159,7 @@ def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[
     if not found and element > 2:
         raise _refused(f"{elements} are not taken: float32, float16, bfloat16 and float8_e4m3fn are; x.astype('float32') makes them")
     if dtype and element != ELEMENT_BYTES.get(dtype):
-        raise _refused(f"{elements} do not fit dtype {dtype}")
+        raise _refused(f"{elements} do not fit dtype {DTYPE_NAMES.get(dtype, dtype)}")
     if not dtype:
         raise _refused(f"{elements} say no number format; give dtype=")
     dim_group, dim_stride = 0, strides["dim"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Iterable, Sequence
 
 from . import _native
 from .errors import RangeError
@@ -48,7 +48,10 @@ class Shape:
     chunk_tokens: int
 
     def __init__(self, *, dtype: int, layers: Sequence[Layer], rope: int = _native.KVC_ROPE_UNSTATED, chunk_tokens: int = 0) -> None:
-        for name, value in (("dtype", dtype), ("rope", rope), ("layers", tuple(layers)), ("chunk_tokens", chunk_tokens)):
+        runs = tuple(layers) if isinstance(layers, Iterable) else None
+        if runs is None or not all(isinstance(run, Layer) for run in runs):
+            raise TypeError(f"layers: a list of kvc.Layer is needed, not {layers!r:.100}")
+        for name, value in (("dtype", dtype), ("rope", rope), ("layers", runs), ("chunk_tokens", chunk_tokens)):
             object.__setattr__(self, name, value)
 
     def check(self) -> ShapeInfo:
