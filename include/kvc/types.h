@@ -65,7 +65,9 @@ typedef struct kvc_array {
       token_stride,      /**< bytes from a slot to the next in its block; 0: packed */
       head_stride,       /**< bytes from a head to the next; 0: packed */
       dim_stride;        /**< bytes from a dim (with dim_group: from a group of dims) to the next; 0: packed */
-  uint32_t dtype;        /**< KVC_F32...; converted from and to the stored one; 0: the shape's */
+  uint32_t dtype;        /**< KVC_F32...; converted from and to the stored one.  Memory cannot tell what it holds, so that a wrong dtype is
+                              not noticed: leave 0, the shape's, unless the array differs from it.  F32, F16 and BF16 become each other:
+                              rounded to nearest, ties to even, past the largest to infinity, NaN stays NaN; F8 and U8 only themselves */
   uint32_t dim_group;    /**< elements of a head that lie together: d is d/group*dim_stride + d%group*e; 0: 1 */
 } kvc_array;
 
@@ -118,7 +120,7 @@ typedef struct kvc_rows {
   uint32_t head_begin,         /**< first KV head; of the whole model, not of the part */
       head_count;              /**< KV heads; 0: all of the sequence's part */
   uint64_t token_begin,        /**< first position */
-      token_count;             /**< positions; no default: 0 is refused; gather, prefetch: KVC_ALL = to filled(layer) */
+      token_count;             /**< positions; no default: 0 is refused, skip the call; gather, prefetch: KVC_ALL = to filled(layer) */
   const uint64_t *token_list;  /**< gather, prefetch: token_count entries instead; entry e = tokens [e*unit, (e+1)*unit); borrowed */
   uint32_t token_unit;         /**< tokens an entry of token_list stands for; 0: 1; 16 for what kvc_select returns */
   uint32_t block_tokens;       /**< slots a block; 0: no block table */

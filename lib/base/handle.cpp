@@ -121,8 +121,8 @@ kvc_status store_of(void **store, const Token &token, HandleKind kind, Error &er
   if (token.process != process_tag()) return fail(error, KVC_ERR_FORKED, "kvc_%s of the parent process: open a store of this one", wanted);
   StoreSlot *slots = process_page()->slots.load(std::memory_order_acquire);
   const uint32_t generation = slots ? slots[token.store].generation.load(std::memory_order_acquire) : 0;
-  if (generation == 0 || (kind == HandleKind::store && generation != token.generation))
-    return fail(error, KVC_ERR_STALE, "kvc_%s of a store that was closed", wanted);
+  if (kind == HandleKind::store && generation != token.generation) return fail(error, KVC_ERR_STALE, "kvc_store was closed before");
+  if (generation == 0) return fail(error, KVC_ERR_STALE, "kvc_%s of a store that was closed", wanted);
   *store = slots[token.store].store.load(std::memory_order_relaxed);
   return KVC_OK;
 }

@@ -42,12 +42,12 @@ Arena::~Arena() {
 kvc_status Arena::open(const ArenaOptions &options, base::Error &error) {
   KVC_CHECK(!data_);
   if (options.bytes == 0 || options.bytes > kArenaBytesMax) {
-    return base::fail(error, KVC_ERR_ARGUMENT, "arena of %" PRIu64 " bytes: from 1 to %" PRIu64 " are allowed", options.bytes, kArenaBytesMax);
+    return base::fail(error, KVC_ERR_ARGUMENT, "memory_bytes %" PRIu64 ": from 1 to %" PRIu64 " are allowed", options.bytes, kArenaBytesMax);
   }
   const uint64_t bytes = (options.bytes + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
   errno = ENOMEM;  // the fault point's
   uint8_t *data = KVC_FAULT("memory.arena.map") ? nullptr : map_aligned(bytes, kHugePageBytes, MAP_NORESERVE);
-  if (!data) return base::fail_system(error, KVC_ERR_NO_MEMORY, errno, "cannot map an arena of %" PRIu64 " bytes", bytes);
+  if (!data) return base::fail_system(error, KVC_ERR_NO_MEMORY, errno, "memory_bytes %" PRIu64 " cannot be reserved", bytes);
   // Huge pages and smaller core dumps are wishes; that a child process does not share or copy the arena is promised.
   madvise(data, bytes, MADV_HUGEPAGE);
   madvise(data, bytes, MADV_DONTDUMP);
@@ -55,7 +55,7 @@ kvc_status Arena::open(const ArenaOptions &options, base::Error &error) {
   if (system_error == 0 && options.populate) system_error = populate(data, bytes);
   if (system_error != 0) {
     munmap(data, bytes);
-    return base::fail_system(error, KVC_ERR_NO_MEMORY, system_error, "cannot prepare an arena of %" PRIu64 " bytes", bytes);
+    return base::fail_system(error, KVC_ERR_NO_MEMORY, system_error, "memory_bytes %" PRIu64 " cannot be had", bytes);
   }
   data_ = data;
   bytes_ = bytes;

@@ -93,7 +93,7 @@ kvc_status Slab::open(const ArenaOptions &options, bool zero_on_release, Resourc
     impl_ = std::move(impl);
     return KVC_OK;
   } catch (const std::bad_alloc &) {
-    return base::fail(error, KVC_ERR_NO_MEMORY, "no memory to keep the books of an arena of %" PRIu64 " bytes", options.bytes);
+    return base::fail(error, KVC_ERR_NO_MEMORY, "memory_bytes %" PRIu64 ": no memory to keep its books", options.bytes);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <string_view>
 #include <vector>
 
 namespace kvc::store {
@@ -74,12 +76,17 @@ kvc_status check_nesting(std::span<const Axis> axes, uint64_t piece, const char 
   return KVC_OK;
 }
 
+const char *dtype_name(uint32_t dtype) {
+  constexpr const char *names[] = {"F32", "F16", "BF16", "F8_E4M3", "U8"};
+  return names[dtype - KVC_F32];
+}
+
 kvc_status side_dtype(Side &side, const kvc_array &array, uint32_t stored, const char *name, Error &error) {
   const uint32_t dtype = array.dtype ? array.dtype : stored;
-  if (dtype < KVC_F32 || dtype > KVC_U8) return fail(error, KVC_ERR_ARGUMENT, "%s.dtype %u: no such dtype", name, dtype);
+  if (dtype < KVC_F32 || dtype > KVC_U8) return fail(error, KVC_ERR_ARGUMENT, "%s.dtype %u: KVC_F32, F16, BF16, F8_E4M3 or U8 (1..5)", name, dtype);
   side.rows.dtype = static_cast<kernels::Dtype>(dtype);
   if (!kernels::convertible(side.rows.dtype, static_cast<kernels::Dtype>(stored)))
-    return fail(error, KVC_ERR_SHAPE, "%s.dtype %u cannot be converted from and to the shape's %u", name, dtype, stored);
+    return fail(error, KVC_ERR_SHAPE, "%s.dtype %s cannot be converted from and to the shape's %s", name, dtype_name(dtype), dtype_name(stored));
   return KVC_OK;
 }
 
@@ -106,9 +113,14 @@ uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t s
   const Axis &farthest = *std::max_element(std::begin(axes), std::end(axes), [](const Axis &a, const Axis &b) {
     return static_cast<uint128>(a.stride) * (a.count - 1) < static_cast<uint128>(b.stride) * (b.count - 1);
   });
-  return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: the rows need %llu%s; %s.%s %llu reaches farthest", name,
+  char block[64] = "";
+  if (r.blocks && std::string_view(farthest.name) == "block_stride") {
+    const int32_t *const entry = std::find(r.blocks + touched.first, r.blocks + touched.last, static_cast<int32_t>(touched.block_max));
+    snprintf(block, sizeof block, ", blocks[%llu] is %d", static_cast<unsigned long long>(entry - r.blocks), *entry);
+  }
+  return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: the rows need %llu%s; %s.%s %llu reaches farthest%s", name,
               static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(std::min<uint128>(end, UINT64_MAX)),
-              end > UINT64_MAX ? " or more" : "", name, farthest.name, static_cast<unsigned long long>(farthest.stride));
+              end > UINT64_MAX ? " or more" : "", name, farthest.name, static_cast<unsigned long long>(farthest.stride), block);
 }
 
 /// Fills in strides and checks that every element lies in [data, data + bytes).
@@ -185,7 +197,7 @@ kvc_status check_plain(const kvc_rows &rows, Error &error) {
   if (rows.stream) return fail(error, KVC_ERR_ARGUMENT, "rows.stream: host memory has no stream");
   if (rows.k_scale || rows.v_scale) return fail(error, KVC_ERR_UNSUPPORTED, "rows.k_scale, v_scale: F8 rows are moved as they stand");
   if (rows.layer_count == 0) return fail(error, KVC_ERR_ARGUMENT, "rows.layer_count 0: it has no default");
-  if (rows.token_count == 0) return fail(error, KVC_ERR_ARGUMENT, "rows.token_count 0: it has no default");
+  if (rows.token_count == 0) return fail(error, KVC_ERR_ARGUMENT, "rows.token_count 0: nothing to move, skip the call");
   if (!rows.block_tokens && (rows.blocks || rows.block_count)) return fail(error, KVC_ERR_ARGUMENT, "rows.blocks without block_tokens");
   return KVC_OK;
 }

@@ -64,7 +64,7 @@ kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
   }
   let_go(*seq);
   if (refused) return fail(error, KVC_ERR_NO_MEMORY, "a sequence: the system refused memory");
-  return fail(error, KVC_ERR_FULL, "%u sequences are open: seq_max", seq_handles_.live_count());
+  return fail(error, KVC_ERR_FULL, "%u sequences are open: release some or raise seq_max", seq_handles_.live_count());
 }
 
 kvc_status Store::seq_create(uint64_t *token, Scope &scope, const kvc_seq_options &o, Error &error) {

@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/random.h"
@@ -16,6 +17,8 @@ namespace {
 
 constexpr uint64_t kSeqMax = 4096, kLeaseMs = 10000;
 constexpr uint32_t kOpenFlagsKnown = 511, kOpenFlagsBuilt = KVC_OPEN_ZERO | KVC_OPEN_POPULATE | KVC_OPEN_VERIFY_READS;
+constexpr const char *kOpenFlagNames[] = {"KVC_OPEN_HOST_DRIVEN", "KVC_OPEN_WAIT", "KVC_OPEN_CREATE", "KVC_OPEN_READ_ONLY", "KVC_OPEN_REQUIRE", "KVC_OPEN_SECURE",
+                                          "KVC_OPEN_ZERO", "KVC_OPEN_POPULATE", "KVC_OPEN_VERIFY_READS"};
 
 /// What this build cannot do is refused by name, never ignored.
 kvc_status check_options(const char *uri, const kvc_store_options &o, Error &error) {
@@ -24,7 +27,7 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
   if (name.starts_with("file:") || name.starts_with("kvc://")) return fail(error, KVC_ERR_UNSUPPORTED, "uri \"%.100s\": this build has \"mem:\" only", uri);
   if (name != "mem:") return fail(error, KVC_ERR_ARGUMENT, "uri \"%.100s\": neither \"mem:\" nor \"file:DIR\" nor \"kvc://host:port\"", uri);
   if (o.flags & ~kOpenFlagsKnown) return fail(error, KVC_ERR_TOO_NEW, "flags 0x%x: unknown bits", o.flags & ~kOpenFlagsKnown);
-  if (o.flags & ~kOpenFlagsBuilt) return fail(error, KVC_ERR_UNSUPPORTED, "flags 0x%x: not built yet", o.flags & ~kOpenFlagsBuilt);
+  if (const uint32_t unbuilt = o.flags & ~kOpenFlagsBuilt) return fail(error, KVC_ERR_UNSUPPORTED, "flags 0x%x: %s is not built yet", o.flags, kOpenFlagNames[std::countr_zero(unbuilt)]);
   const struct {
     const char *name;
     bool set;

@@ -68,8 +68,12 @@ TEST_F(CallsTest, open) {
   expect(open_with("kvc://a:1", nothing, &host.error), KVC_ERR_UNSUPPORTED, {"kvc://a:1"});
   expect(open_with(std::string(10000, 'x').c_str(), nothing, &host.error), KVC_ERR_ARGUMENT, {"xxxx"});
   expect(open_with("mem:", [](kvc_store_options &o) { o.flags = 1u << 31; }, &host.error), KVC_ERR_TOO_NEW, {"0x80000000"});
-  for (const uint32_t flag : {KVC_OPEN_HOST_DRIVEN, KVC_OPEN_WAIT, KVC_OPEN_CREATE, KVC_OPEN_READ_ONLY, KVC_OPEN_REQUIRE, KVC_OPEN_SECURE})
-    expect(open_with("mem:", [&](kvc_store_options &o) { o.flags = flag; }, &host.error), KVC_ERR_UNSUPPORTED, {"flags 0x"});
+  const std::vector<std::pair<uint32_t, const char *>> unbuilt{
+      {KVC_OPEN_HOST_DRIVEN, "KVC_OPEN_HOST_DRIVEN"}, {KVC_OPEN_WAIT, "KVC_OPEN_WAIT"},       {KVC_OPEN_CREATE, "KVC_OPEN_CREATE"},
+      {KVC_OPEN_READ_ONLY, "KVC_OPEN_READ_ONLY"},     {KVC_OPEN_REQUIRE, "KVC_OPEN_REQUIRE"}, {KVC_OPEN_SECURE, "KVC_OPEN_SECURE"}};
+  for (const auto &[flag, name] : unbuilt)
+    expect(open_with("mem:", [&, bit = flag](kvc_store_options &o) { o.flags = bit | KVC_OPEN_ZERO; }, &host.error), KVC_ERR_UNSUPPORTED, {"flags 0x", name});
+  expect(open_with("mem:", [](kvc_store_options &o) { o.memory_bytes = UINT64_MAX; }, &host.error), KVC_ERR_ARGUMENT, {"memory_bytes 18446744073709551615"});
   expect(open_with("mem:", [](kvc_store_options &o) { o.seq_max = (1u << 20) + 1; }, &host.error), KVC_ERR_ARGUMENT, {"seq_max 1048577"});
   const std::vector<std::pair<const char *, std::function<void(kvc_store_options &)>>> later{
       {"nvme_bytes", [](kvc_store_options &o) { o.nvme_bytes = 1; }},

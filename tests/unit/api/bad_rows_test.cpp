@@ -94,7 +94,7 @@ TEST_F(BadRows, values_that_no_call_takes) {
   const std::vector<Case> cases{
       {"flags", [](kvc_rows &r) { r.flags = 0x10; }, KVC_ERR_TOO_NEW, {"flags", "0x10"}},
       {"layer_count 0", [](kvc_rows &r) { r.layer_count = 0; }, KVC_ERR_ARGUMENT, {"layer_count 0"}},
-      {"token_count 0", [](kvc_rows &r) { r.token_count = 0; }, KVC_ERR_ARGUMENT, {"token_count 0"}},
+      {"token_count 0", [](kvc_rows &r) { r.token_count = 0; }, KVC_ERR_ARGUMENT, {"token_count 0", "nothing to move", "skip the call"}},
       {"layer past the last", [](kvc_rows &r) { r.layer_begin = 5; }, KVC_ERR_RANGE, {"5", "layers"}},
       {"layers past the last", [](kvc_rows &r) { r.layer_begin = 3, r.layer_count = 3; }, KVC_ERR_RANGE, {"[3, +3)", "5"}},
       {"layers that overflow", [](kvc_rows &r) { r.layer_begin = 4, r.layer_count = UINT32_MAX; }, KVC_ERR_RANGE, {"4294967295"}},
@@ -103,14 +103,14 @@ TEST_F(BadRows, values_that_no_call_takes) {
       {"heads past the last", [](kvc_rows &r) { r.head_begin = 1, r.head_count = 2; }, KVC_ERR_RANGE, {"[1, +2)"}},
       {"heads that overflow", [](kvc_rows &r) { r.head_begin = 1, r.head_count = UINT32_MAX; }, KVC_ERR_RANGE, {"4294967295"}},
       {"head_begin without a count", [](kvc_rows &r) { r.head_begin = 1; }, KVC_ERR_ARGUMENT, {"head_begin 1"}},
-      {"dtype unknown", [](kvc_rows &r) { r.k.dtype = 6; }, KVC_ERR_ARGUMENT, {"k.dtype 6"}},
+      {"dtype unknown", [](kvc_rows &r) { r.k.dtype = 6; }, KVC_ERR_ARGUMENT, {"k.dtype 6", "BF16"}},
       {"dtype of v unknown", [](kvc_rows &r) { r.v.dtype = 99; }, KVC_ERR_ARGUMENT, {"v.dtype 99"}},
-      {"f8 of an f16 layer", [](kvc_rows &r) { r.k.dtype = KVC_F8_E4M3; }, KVC_ERR_SHAPE, {"k.dtype 4", "2"}},
-      {"raw bytes of an f16 layer", [](kvc_rows &r) { r.v.dtype = KVC_U8; }, KVC_ERR_SHAPE, {"v.dtype 5"}},
+      {"f8 of an f16 layer", [](kvc_rows &r) { r.k.dtype = KVC_F8_E4M3; }, KVC_ERR_SHAPE, {"k.dtype F8_E4M3", "shape's F16"}},
+      {"raw bytes of an f16 layer", [](kvc_rows &r) { r.v.dtype = KVC_U8; }, KVC_ERR_SHAPE, {"v.dtype U8"}},
       {"f16 of an f8 layer",
        [](kvc_rows &r) { r.layer_begin = 4, r.layer_count = 1, r.k.dtype = KVC_F16; },
        KVC_ERR_SHAPE,
-       {"k.dtype 2", "4"}},
+       {"k.dtype F16", "shape's F8_E4M3"}},
       {"no layer_stride", [](kvc_rows &r) { r.v.layer_stride = 0; }, KVC_ERR_ARGUMENT, {"v.layer_stride", "3 layers"}},
       {"blocks without block_tokens", [](kvc_rows &r) { r.block_count = 3; }, KVC_ERR_ARGUMENT, {"block_tokens"}},
       {"block_tokens without blocks", [](kvc_rows &r) { r.block_tokens = 16; }, KVC_ERR_ARGUMENT, {"blocks is NULL", "16"}},
@@ -279,7 +279,7 @@ TEST_F(BadRows, block_tables) {
 
 TEST_F(BadRows, block_ids_are_held_against_the_array) {
   table = {3, INT_MAX, 4, 0, 5, 2};
-  const Case far{"a block past the array", [](kvc_rows &) {}, KVC_ERR_ARGUMENT, {"k.bytes 65536: the rows need ", "k.block_stride 512"}};
+  const Case far{"a block past the array", [](kvc_rows &) {}, KVC_ERR_ARGUMENT, {"k.bytes 65536: the rows need ", "k.block_stride 512", "blocks[1] is 2147483647"}};
   expect(far, with_table(0, 20), false);
   expect(far, with_table(20, 20), true);
 }

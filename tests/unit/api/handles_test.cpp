@@ -259,7 +259,7 @@ TEST_F(HandlesTest, B110_after_close_everything_is_stale_also_when_another_store
                  : call.kind == 'c' ? 1
                  : call.kind == 'q' ? 2
                                     : 3],
-             KVC_ERR_STALE, call.kind == 's' || round == 0 ? "closed" : "");
+             KVC_ERR_STALE, call.kind == 's' ? "kvc_store was closed before" : round == 0 ? "of a store that was closed" : "");
   }
 }
 

@@ -105,7 +105,7 @@ TEST(Arena, WhatTheSystemRefusesIsNoMemoryWithTheBytesAndTheErrno) {
   EXPECT_EQ(arena.open({.bytes = kHuge}, error), KVC_ERR_NO_MEMORY);
   base::fault_disarm_all();
   EXPECT_EQ(error.system_error, ENOMEM);
-  EXPECT_STREQ(error.message, "cannot map an arena of 2097152 bytes: Cannot allocate memory");
+  EXPECT_STREQ(error.message, "memory_bytes 2097152 cannot be reserved: Cannot allocate memory");
   EXPECT_EQ(arena.open({.bytes = kHuge}, error), KVC_OK) << "and can be opened later";
 }
 #endif

@@ -116,6 +116,18 @@ TEST_F(FullTest, what_one_sequence_alone_cannot_hold_open_is_never_worth_another
   EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << host->error.message;
 }
 
+TEST_F(FullTest, more_sequences_than_seq_max_are_refused_with_the_way_out) {
+  kvc_store_options options = Host::options_of(kMemory);
+  options.seq_max = 1;
+  host.emplace(options, std::vector{full_layers(1, 1, kDim, kDim)}, KVC_F16, kChunk);
+  SeqHandle one = host->create(), more;
+  EXPECT_EQ(kvc_seq_create(more.out(), host->scope, nullptr, &host->error), KVC_ERR_FULL);
+  EXPECT_EQ(host->error.text(), "1 sequences are open: release some or raise seq_max");
+  EXPECT_EQ(kvc_match(more.out(), nullptr, host->scope, nullptr, 0, nullptr, nullptr, &host->error), KVC_ERR_FULL);
+  EXPECT_EQ(host->error.text(), "1 sequences are open: release some or raise seq_max");
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_LATER));
+}
+
 TEST_F(FullTest, open_rows_of_a_fork_that_are_copied_count_as_open) {
   open(150 << 10);  // one
   SeqHandle seq = host->create(), fork;
