@@ -9,11 +9,15 @@ using namespace kvc::api;
 
 namespace {
 
+/// An item that the call did not come to has the call's status.
+constexpr kvc_status unsettled = INT32_MIN;
+
 /// Around all four batch calls: scope, options, items, result.
 template <typename F>
 kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count, const kvc_object_options *options,
                  const kvc_call *call, uint32_t operation, kvc_error *error, F &&body) {
-  return guard(error, [&](Error &e) {
+  for (size_t i = 0; objects && i < object_count; i++) objects[i].status = unsettled;
+  const kvc_status done = guard(error, [&](Error &e) {
     return with_result(result, operation, call, e, [&](kvc_result &r) -> kvc_status {
       KVC_TRY(check_call(call, e));
       ScopeUse use;
@@ -25,6 +29,9 @@ kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects
       return body(use, r, items, o, e);
     });
   });
+  for (size_t i = 0; done != KVC_OK && objects && i < object_count; i++)
+    if (objects[i].status == unsettled) objects[i].status = done, objects[i].value_size = 0, objects[i].tier = 0;
+  return done;
 }
 
 }  // namespace

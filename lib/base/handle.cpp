@@ -144,32 +144,43 @@ HandleTable::Entry *HandleTable::live_entry(const Token &token, uint64_t *word) 
   return generation_of(*word) == token.generation && !(*word & kRetired) ? e : nullptr;
 }
 
+/// The entry for a new handle; false: all are in use.
+bool HandleTable::take_entry(uint32_t *index) {
+  const uint32_t count = entry_count_.load(std::memory_order_relaxed);
+  if (live_count_.load(std::memory_order_relaxed) >= entry_max_) return false;
+  if (free_count_ >= kFreeMin || (free_count_ && count >= kIndexMax)) {
+    *index = free_first_;
+    free_first_ = static_cast<uint32_t>(entry(free_first_)->word.load(std::memory_order_relaxed));
+    free_count_--;
+    return true;
+  }
+  if (count >= kIndexMax) return false;
+  if (count % kBlock == 0) {
+    Entry *block = static_cast<Entry *>(resource_->allocate(sizeof(Entry) * kBlock, alignof(Entry)));
+    for (uint32_t i = 0; i < kBlock; i++) {
+      new (&block[i]) Entry;
+      block[i].object.store(reinterpret_cast<void *>(static_cast<uintptr_t>(first_generation_ - 1)), std::memory_order_relaxed);
+    }
+    blocks_[count / kBlock].store(block, std::memory_order_release);
+  }
+  entry_count_.store(count + 1, std::memory_order_release);
+  *index = count;
+  return true;
+}
+
 uint64_t HandleTable::add(void *object) {
   std::lock_guard lock(mutex_);
   uint32_t index;
-  if (!free_.empty()) {
-    index = free_.back();
-    free_.pop_back();
-  } else {
-    index = entry_count_.load(std::memory_order_relaxed);
-    if (index >= entry_max_) return 0;
-    if (index % kBlock == 0) {
-      free_.reserve(index + kBlock);  // so that giving back never allocates
-      Entry *block = static_cast<Entry *>(resource_->allocate(sizeof(Entry) * kBlock, alignof(Entry)));
-      for (uint32_t i = 0; i < kBlock; i++) new (&block[i]) Entry;
-      blocks_[index / kBlock].store(block, std::memory_order_release);
-    }
-    entry_count_.store(index + 1, std::memory_order_release);
-  }
+  if (!take_entry(&index)) return 0;
+  Entry *e = entry(index);
   Token token;
   token.kind = kind_;
   token.process = process_tag();
   token.store = store_slot_;
   token.index = index;
-  token.generation = generation_;
-  generation_ = (generation_ + 1) & kGenerationMask;
-  if (generation_ == 0) generation_ = 1;
-  Entry *e = entry(index);
+  token.generation = (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(e->object.load(std::memory_order_relaxed))) + 1) & kGenerationMask;
+  if (token.generation == 0) token.generation = 1;
+  generation_max_ = std::max(generation_max_, token.generation);
   e->object.store(object, std::memory_order_relaxed);
   e->word.store(static_cast<uint64_t>(token.generation) << 32, std::memory_order_release);
   live_count_.fetch_add(1, std::memory_order_relaxed);
@@ -240,8 +251,12 @@ kvc_status HandleTable::retire(void **object, const Token &token) {
 
 void HandleTable::free_entry(Entry *e, uint32_t index) {
   std::lock_guard lock(mutex_);
+  const uint32_t generation = generation_of(e->word.load(std::memory_order_relaxed));
   e->word.store(0, std::memory_order_release);
-  free_.push_back(index);
+  e->object.store(reinterpret_cast<void *>(static_cast<uintptr_t>(generation)), std::memory_order_relaxed);
+  if (free_count_++ == 0) free_first_ = index;
+  else entry(free_last_)->word.store(index, std::memory_order_relaxed);
+  free_last_ = index;
   live_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 

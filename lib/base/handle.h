@@ -29,7 +29,7 @@ class HandleTable {
  public:
   HandleTable(HandleKind kind, uint32_t store_slot, uint32_t entry_max, uint32_t first_generation, std::pmr::memory_resource *resource)
       : kind_(kind), store_slot_(store_slot), entry_max_(entry_max < kIndexMax ? entry_max : kIndexMax), resource_(resource),
-        generation_(first_generation), free_(resource) {}
+        first_generation_(first_generation), generation_max_(first_generation) {}
   ~HandleTable();
   HandleTable(const HandleTable &) = delete;
   HandleTable &operator=(const HandleTable &) = delete;
@@ -64,12 +64,12 @@ class HandleTable {
       if (Entry *e = entry(i); e && generation_of(e->word.load(std::memory_order_acquire)) != 0) f(i, e->object.load(std::memory_order_acquire));
   }
   uint32_t live_count() const { return live_count_.load(std::memory_order_relaxed); }
-  uint32_t next_generation() const { return generation_; }
+  uint32_t next_generation() const { return generation_max_ + 1; }
 
   static constexpr uint32_t kIndexMax = 1u << 20, kGenerationMask = (1u << 22) - 1;
 
  private:
-  // word = generation 32 | lapsed 1 | writer 1 | retired 1 | readers 29
+  // word = generation 32 | lapsed 1 | writer 1 | retired 1 | readers 29; of a free entry: 0 | the next free index, and `object` is its last generation
   static constexpr uint64_t kLapsed = 1ull << 31, kWriter = 1ull << 30, kRetired = 1ull << 29, kReaders = kRetired - 1;
   struct Entry {
     std::atomic<uint64_t> word{0};
@@ -79,15 +79,20 @@ class HandleTable {
   static uint32_t generation_of(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
   Entry *entry(uint32_t index) const;
   Entry *live_entry(const Token &token, uint64_t *word) const;
+  bool take_entry(uint32_t *index);
   void free_entry(Entry *e, uint32_t index);
 
   const HandleKind kind_;
   const uint32_t store_slot_, entry_max_;
   std::pmr::memory_resource *const resource_;
   std::mutex mutex_;
-  uint32_t generation_;
+  const uint32_t first_generation_;
+  uint32_t generation_max_;
   std::atomic<uint32_t> entry_count_{0}, live_count_{0};
-  std::pmr::vector<uint32_t> free_;
+  // Free entries in the order they were given back.  Each waits its turn behind so many others and has generations of its own, so that a token comes
+  // again after four thousand million handles, not after four million.
+  static constexpr uint32_t kFreeMin = 1024;
+  uint32_t free_count_ = 0, free_first_ = 0, free_last_ = 0;
   std::atomic<Entry *> blocks_[kIndexMax / kBlock] = {};
 };
 

@@ -15,8 +15,8 @@ constexpr auto later = [](const auto &a, const auto &b) { return a.tick > b.tick
 
 }  // namespace
 
-Index::Index(std::pmr::memory_resource *resource, NodeSink *sink)
-    : resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource) {
+Index::Index(std::pmr::memory_resource *resource, NodeSink *sink, const NameHash &hash)
+    : hash_(hash), resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource) {
   blocks_ = static_cast<Block *>(resource_->allocate(kBlocksMax * sizeof(Block), alignof(Block)));  // touched as it fills
 }
 
@@ -48,13 +48,13 @@ void Index::add_blocks(uint32_t block) {
 /// Into the table of its kind.
 void Index::enter_name(uint32_t id) {
   const Node &n = *at(id);
-  if (n.flags & node_object) objects_.insert(name_hash(n.name), {id, 0, n.payload});
-  else chunks_.insert(name_hash(n.name), {id, 0});
+  if (n.flags & node_object) objects_.insert(hash(n.name), {id, 0, n.payload});
+  else chunks_.insert(hash(n.name), {id, 0});
   (n.flags & node_object ? named_objects_ : named_chunks_)++;
 }
 
 void Index::leave_name(uint32_t id) {
-  const auto hash_of = [this](uint32_t other) { return name_hash(at(other)->name); };
+  const auto hash_of = [this](uint32_t other) { return hash(at(other)->name); };
   const bool object = at(id)->flags & node_object;
   if (object) objects_.erase(id, hash_of);
   else chunks_.erase(id, hash_of);
@@ -64,7 +64,7 @@ void Index::leave_name(uint32_t id) {
 void Index::reserve(uint32_t count) {
   if (KVC_FAULT("seq.index.reserve")) throw std::bad_alloc();
   const uint64_t wanted = live_count_ + reserved_ + count;
-  const auto hash_of = [this](uint32_t id) { return name_hash(at(id)->name); };
+  const auto hash_of = [this](uint32_t id) { return hash(at(id)->name); };
   chunks_.reserve(named_chunks_ + reserved_ + count, hash_of);
   objects_.reserve(named_objects_ + reserved_ + count, hash_of);
   if (heap_.capacity() < wanted + 1) heap_.reserve(std::max<size_t>(wanted + 1, heap_.capacity() + heap_.capacity() / 8));
@@ -81,15 +81,15 @@ void Index::reserve(uint32_t count) {
 
 void Index::unreserve(uint32_t count) { reserved_ -= count; }
 
-void Index::prefetch(const Name &name) const { chunks_.prefetch(name_hash(name)); }
+void Index::prefetch(const Name &name) const { chunks_.prefetch(hash(name)); }
 
 Ref Index::find(const Name &name) const {
-  const ChunkBucket *bucket = chunks_.find(name_hash(name), [&](const ChunkBucket &b) { return at(b.id)->name == name; });
+  const ChunkBucket *bucket = chunks_.find(hash(name), [&](const ChunkBucket &b) { return at(b.id)->name == name; });
   return bucket ? ref_of(bucket->id) : Ref{};
 }
 
 Ref Index::find_object(const Name &name) const {
-  const ObjectBucket *bucket = objects_.find(name_hash(name), [&](const ObjectBucket &b) { return at(b.id)->name == name; });
+  const ObjectBucket *bucket = objects_.find(hash(name), [&](const ObjectBucket &b) { return at(b.id)->name == name; });
   return bucket ? ref_of(bucket->id) : Ref{};
 }
 
@@ -152,7 +152,7 @@ void Index::remove(uint32_t id, bool release) {
     live_count_--;
     if (n.flags & node_object) object_count_--;
     const Ref parent = rest(id)->parent;
-    sink_->released(n, owner({id, n.generation}));
+    sink_->released({id, n.generation}, n, owner({id, n.generation}));
     n.generation++;
     n.payload = free_head_;
     free_head_ = id;

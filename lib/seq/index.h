@@ -55,12 +55,12 @@ struct Owner {
 class NodeSink {
  public:
   virtual ~NodeSink() = default;
-  virtual void released(const Node &node, const Owner &owner) noexcept = 0;
+  virtual void released(Ref ref, const Node &node, const Owner &owner) noexcept = 0;
 };
 
 class Index {
  public:
-  Index(std::pmr::memory_resource *resource, NodeSink *sink);
+  Index(std::pmr::memory_resource *resource, NodeSink *sink, const NameHash &hash);
   ~Index();
   Index(const Index &) = delete;
   Index &operator=(const Index &) = delete;
@@ -84,6 +84,7 @@ class Index {
     uint32_t id = 0;  // 0: none
     uint64_t payload = 0;
   };
+  uint64_t hash(const Name &name) const { return hash_(name); }
   Likely likely_object(uint64_t hash) const;
   [[gnu::always_inline]] void prefetch_object(uint64_t hash) const { objects_.prefetch(hash); }
 
@@ -150,6 +151,7 @@ class Index {
   void compact_heap();
   void remove(uint32_t id, bool release);
 
+  const NameHash hash_;
   std::pmr::memory_resource *resource_;
   NodeSink *sink_;
   static constexpr uint32_t kBlocksMax = 1u << 17;  // 134 M nodes

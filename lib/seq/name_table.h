@@ -1,9 +1,9 @@
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory_resource>
-#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -11,18 +11,23 @@
 
 namespace kvc::seq {
 
-/// Names are hashes already or keys of a caller's choice: folded to 64 bits either way.
-inline uint64_t name_hash(const Name &name) {
-  uint64_t w[4];
-  std::memcpy(w, name.data(), sizeof w);
-  const auto fold = [](uint64_t a, uint64_t b) {
+/// Names are digests or keys of a caller's choice, folded to 64 bits.  The secret is a store's own: who chooses keys cannot choose where they meet.
+struct NameHash {
+  std::array<uint64_t, 4> secret{};
+
+  uint64_t operator()(const Name &name) const {
+    uint64_t w[4];
+    std::memcpy(w, name.data(), sizeof w);
+    return fold(fold(w[0] ^ secret[0], w[1] ^ secret[1]) ^ secret[2], fold(w[2] ^ secret[3], w[3] ^ secret[0]) ^ secret[1]);
+  }
+
+ private:
+  static uint64_t fold(uint64_t a, uint64_t b) {
     __extension__ using uint128 = unsigned __int128;
     const auto p = static_cast<uint128>(a) * b;
     return static_cast<uint64_t>(p) ^ static_cast<uint64_t>(p >> 64);
-  };
-  return fold(fold(w[0] ^ 0x9E3779B97F4A7C15ull, w[1] ^ 0xE7037ED1A0B428DBull) ^ 0x8EBC6AF09C88C6E3ull,
-              fold(w[2] ^ 0x589965CC75374CC3ull, w[3] ^ 0x1D8E4E27C47D124Full) ^ 0xA0761D6478BD642Full);
-}
+  }
+};
 
 /// From a name's hash to what a lookup needs: open addressing, linear, at most 3/4 full.  `Bucket` has id (0: empty) and tag, the hash's upper half;
 /// the names themselves are the caller's, who tells equal ones apart.

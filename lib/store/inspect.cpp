@@ -41,7 +41,14 @@ struct Store::Pinned {
 
 kvc_status Store::verify_object(const seq::Node &node, Error &error) {
   const uint8_t *slot = slot_data(node);
-  const uint64_t bytes = reinterpret_cast<const ObjectHeader *>(slot)->value_bytes;
+  const auto &header = *reinterpret_cast<const ObjectHeader *>(slot);
+#ifndef KVC_MUTATE_CHECKSUM
+  if (header.sum != header_sum(header)) {  // and nothing else of it is to be trusted
+    metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+    return fail(error, KVC_ERR_CORRUPT, "an object's header does not match its sum");
+  }
+#endif
+  const uint64_t bytes = header.value_bytes;
   const auto *sums = reinterpret_cast<const uint64_t *>(slot + object_sums_offset(bytes));
   for (uint64_t i = 0; i < object_piece_count(bytes); i++) {
     const bool match = kernels::table().sum(slot + sizeof(ObjectHeader) + i * object_piece_bytes, std::min(object_piece_bytes, bytes - i * object_piece_bytes)) == sums[i];

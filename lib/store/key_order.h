@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory_resource>
 #include <optional>
@@ -23,7 +24,12 @@ class KeyOrder {
   void set(Place place, seq::Ref ref) {
     if (map_) place->second = ref;
   }
-  void erase(std::string_view key) { map_->erase(map_->find(key)); }
+  /// `key` as the slot says it; when that is damaged the ref alone tells.
+  void erase(std::string_view key, seq::Ref ref) {
+    auto at = map_->find(key);
+    if (at == map_->end() || at->second != ref) at = std::find_if(map_->begin(), map_->end(), [&](const auto &entry) { return entry.second == ref; });
+    if (at != map_->end()) map_->erase(at);
+  }
   const Map &map() const { return *map_; }
   std::pmr::memory_resource *resource() const { return resource_; }
 

@@ -166,6 +166,7 @@ kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error 
   auto *header = reinterpret_cast<ObjectHeader *>(slot);
   *header = {out.bytes, static_cast<uint32_t>(object.key_size), 0, {}, {}};
   std::memcpy(header->key, object.key, object.key_size);
+  header->sum = header_sum(*header);
   fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes);
   return KVC_OK;
 }
@@ -240,7 +241,7 @@ void Store::look_up(Puts &puts, const Scope &scope) {
     puts.settle(i, check_object(&item.bytes, puts.objects[i], error), error);
     if (item.status != KVC_OK) continue;
     object_index_name(item.name, scope, key_of(puts.objects[i]));
-    index_->prefetch_object(seq::name_hash(item.name));
+    index_->prefetch_object(index_->hash(item.name));
   }
   puts.ahead_of(0);  // while the look-ups wait
   std::lock_guard lock(mutex_);
@@ -248,20 +249,36 @@ void Store::look_up(Puts &puts, const Scope &scope) {
     if (Prepared &item = puts.items[i]; item.status == KVC_OK && (item.there = index_->find_object(item.name))) index_->pin(item.there);
 }
 
-/// Copies what is not there.  Returns how many items can be finished: when the room ends, those that are copied go first, as they may then be evicted.
+/// Copies what is not there.  Returns how many items can be finished: when the room ends, those before go first, as what they put, or have found, may then
+/// be evicted.
 size_t Store::copy_in(Puts &puts) {
-  bool any = false;
+  bool any = false;  // before this one: copied, or pinned
   for (size_t i = 0; i < puts.objects.size(); i++) {
     Prepared &item = puts.items[i];
+    any = any || item.there;
     if (item.status != KVC_OK || item.there) continue;
     Error error;
-    const kvc_status status = prepare_object(item, puts.objects[i], error);
+    kvc_status status = prepare_object(item, puts.objects[i], error);
     if (status == KVC_ERR_FULL && any) return i;
+    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], error);
     puts.settle(i, status, error);
     any = any || status == KVC_OK;
     puts.ahead_of(i + 1);
   }
   return puts.objects.size();
+}
+
+/// The items behind this one come again later.  True: something may be evicted that was not before.
+bool Store::unpin_after(Puts &puts, size_t item) {
+  bool any = false;
+  std::lock_guard lock(mutex_);
+  for (size_t i = item + 1; i < puts.objects.size(); i++) {
+    if (!puts.items[i].there) continue;
+    index_->unpin(std::exchange(puts.items[i].there, {}), 0, false);
+    any = true;
+  }
+  puts.objects = puts.objects.first(item + 1);
+  return any;
 }
 
 /// Inserts the first `count`; what is there already, or is there by now, is compared.
@@ -289,40 +306,87 @@ void Store::finish_put(Puts &puts, size_t count, Scope &scope) {
   }
 }
 
-/// All items become visible in one hold of the lock, or none.
-kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error) {
-  std::pmr::vector<Prepared> prepared(objects.size(), &resource_);
+/// A group on its way through a put: ends with what it holds given back.
+struct Store::Group {
+  Group(Store &owner, size_t count) : store(owner), items(count, &owner.resource_) {}
+  ~Group() {
+    for (const Prepared &item : items)
+      if (item.slot.generation) store.slab_.give(item.slot);
+    std::lock_guard lock(store.mutex_);
+    for (const Prepared &item : items)
+      if (item.there) store.index_->unpin(item.there, store.next_tick(), false);
+  }
+  Store &store;
+  std::pmr::vector<Prepared> items;
+  size_t bad = 0;
+};
+
+/// What is there is pinned and compared, what is not is copied.
+kvc_status Store::prepare_group(Group &group, std::span<kvc_object> objects, Error &error) {
+  {
+    std::lock_guard lock(mutex_);
+    for (Prepared &item : group.items) {
+      if (item.there && index_->held(item.there)) continue;
+      if (item.there) index_->unpin(item.there, 0, false);
+      if ((item.there = index_->find_object(item.name))) index_->pin(item.there);
+    }
+  }
+  for (size_t i = 0; i < objects.size(); i++) {
+    Prepared &item = group.items[i];
+    group.bad = i;
+    if (item.there) KVC_TRY(compare_object(item.there, objects[i], item.bytes, error));
+    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], error));
+  }
+  return KVC_OK;
+}
+
+/// All in one hold of the lock, or none.  KVC_ERR_BUSY: somebody put or took away one of them meanwhile.
+kvc_status Store::insert_group(Group &group, Scope &scope, std::span<kvc_object> objects, Error &error) {
   std::pmr::vector<Ref> inserted(&resource_);
   inserted.reserve(objects.size());
   kvc_status status = KVC_OK;
-  size_t bad = 0;
-  for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
-    if ((status = check_object(&prepared[i].bytes, objects[i], error)) == KVC_OK) object_index_name(prepared[i].name, scope, key_of(objects[i]));
-    else bad = i;
-  for (size_t i = 0; i < objects.size() && status == KVC_OK; i++)
-    if ((status = prepare_object(prepared[i], objects[i], error)) != KVC_OK) bad = i;
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
+    Prepared &item = group.items[i];
+    group.bad = i;
+    if (item.there) {
+      status = index_->held(item.there) ? KVC_OK : KVC_ERR_BUSY;
+      continue;
+    }
     Ref ref;
-    status = insert_object(&ref, prepared[i], objects[i], scope, error);
+    status = insert_object(&ref, item, objects[i], scope, error);
     if (status == KVC_OK) inserted.push_back(ref);
-    else if (status == KVC_ERR_BUSY) status = compare_object(ref, objects[i], prepared[i].bytes, error);
-    if (status != KVC_OK) bad = i;
+    // The same key twice in one group: the second is compared with the first, which nobody else has seen.
+    else if (status == KVC_ERR_BUSY && std::ranges::find(inserted, ref) != inserted.end())
+      status = compare_object(ref, objects[i], item.bytes, error);
   }
-  for (const Prepared &p : prepared)
-    if (p.slot.generation) slab_.give(p.slot);
+  if (status != KVC_OK)
+    for (const Ref ref : inserted) drop_object(ref);
+  return status;
+}
+
+/// All items become visible in one hold of the lock, or none.
+kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error) {
+  Group group(*this, objects.size());
+  kvc_status status = KVC_OK;
+  for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
+    Prepared &item = group.items[group.bad = i];
+    if ((status = check_object(&item.bytes, objects[i], error)) == KVC_OK) object_index_name(item.name, scope, key_of(objects[i]));
+  }
+  if (status == KVC_OK) do {
+      if ((status = prepare_group(group, objects, error)) == KVC_OK) status = insert_group(group, scope, objects, error);
+    } while (status == KVC_ERR_BUSY);
   if (status == KVC_OK) {
     for (kvc_object &object : objects) object.status = KVC_OK;
-    for (const Prepared &p : prepared) result.bytes_host = result.bytes += p.bytes;
+    for (const Prepared &item : group.items) result.bytes_host = result.bytes += item.bytes;
     result.done = objects.size();
     return KVC_OK;
   }
-  for (const Ref ref : inserted) drop_object(ref);
   for (kvc_object &object : objects) object.status = KVC_ERR_CANCELLED;
   const Error why = error;
   Outcome outcome{result, error};
-  outcome.item_count = bad;
-  outcome.item(objects[bad], status, why);
+  outcome.item_count = group.bad;
+  outcome.item(objects[group.bad], status, why);
   return status;
 }
 
@@ -330,7 +394,7 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
 void Store::drop_object(Ref ref) {
   reads_.settle(*index_);
   Scope &scope = *scopes_by_id_[index_->owner(ref).scope];
-  if (scope.key_order.made()) scope.key_order.erase(object_key(slot_data(index_->node(ref))));
+  if (scope.key_order.made()) scope.key_order.erase(object_key(slot_data(index_->node(ref))), ref);
   index_->drop(ref);
 }
 
@@ -356,15 +420,14 @@ kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_obj
 }
 
 kvc_status Store::object_delete(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error) {
-  for (const kvc_object &object : objects) KVC_TRY(check_object(nullptr, object, error));
   prepare_names(objects);
   Outcome outcome{result, error};
   for (kvc_object &object : objects) {
-    seq::Name name;
-    object_index_name(name, scope, key_of(object));
     Error why;
-    kvc_status status = KVC_OK;
-    {
+    kvc_status status = check_object(nullptr, object, why);
+    if (status == KVC_OK) {
+      seq::Name name;
+      object_index_name(name, scope, key_of(object));
       std::lock_guard lock(mutex_);
       if (const Ref ref = index_->find_object(name)) drop_object(ref);
       else status = fail(why, KVC_ERR_NOT_FOUND, "no such key");

@@ -1,8 +1,11 @@
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "base/error.h"
+#include "kernels/rows.h"
 #include "kvc/object.h"
 
 namespace kvc::store {
@@ -14,15 +17,20 @@ constexpr uint64_t object_stream_bytes_min = 64u << 10;
 /// In front of an object's value in its slot; behind the value stands one sum a piece of 1 MiB.
 struct ObjectHeader {
   uint64_t value_bytes;
-  uint32_t key_size, reserved;
+  uint32_t key_size, sum;  // of all the rest
   uint8_t key[object_key_max];
   uint8_t padding[48];  // the value starts on 128
 };
 static_assert(sizeof(ObjectHeader) == 128);
 
+inline uint32_t header_sum(ObjectHeader header) {
+  header.sum = 0;
+  return static_cast<uint32_t>(kernels::table().sum(&header, offsetof(ObjectHeader, padding)));
+}
+/// Whatever the header says, no more than it holds.
 inline std::string_view object_key(const uint8_t *slot) {
   const auto *header = reinterpret_cast<const ObjectHeader *>(slot);
-  return {reinterpret_cast<const char *>(header->key), header->key_size};
+  return {reinterpret_cast<const char *>(header->key), std::min<uint64_t>(header->key_size, object_key_max)};
 }
 inline uint64_t object_piece_count(uint64_t value_bytes) { return (value_bytes + object_piece_bytes - 1) / object_piece_bytes; }
 inline uint64_t object_sums_offset(uint64_t value_bytes) { return sizeof(ObjectHeader) + (value_bytes + 7) / 8 * 8; }

@@ -54,7 +54,7 @@ struct Store::Wanted {
 Reads::Read &Store::begin_read(std::span<Wanted> wanted, std::span<const kvc_object> objects) {
   std::array<uint64_t, Reads::item_max> hashes;
   for (size_t i = 0; i < wanted.size(); i++)
-    if (wanted[i].checked == KVC_OK) index_->prefetch_object(hashes[i] = seq::name_hash(wanted[i].name));
+    if (wanted[i].checked == KVC_OK) index_->prefetch_object(hashes[i] = index_->hash(wanted[i].name));
   if (wanted[0].checked == KVC_OK) ahead_of_write(objects[0], kDestinationAheadBytes);  // while the look-up waits
   std::lock_guard lock(mutex_);
   Reads::Read &read = reads_.begin(*index_);

@@ -71,6 +71,7 @@ kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Sh
       destroy(&resource_, scope);
       return base::fail_never(error, KVC_ERR_FULL, "a chunk of this shape takes %llu bytes: memory_bytes is %llu; open the store with more memory_bytes", need, static_cast<unsigned long long>(slab_.capacity_bytes()));
     }
+    scope->id = scope_id_free_;
     while (scope->id < scopes_by_id_.size() && scopes_by_id_[scope->id]) scope->id++;
     if (scope->id == scopes_by_id_.size()) scopes_by_id_.push_back(nullptr);
     scopes_by_name_.emplace(name, scope);
@@ -79,6 +80,7 @@ kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Sh
     throw;
   }
   scopes_by_id_[scope->id] = scope;
+  scope_id_free_ = scope->id + 1;
   *out = scope;
   return KVC_OK;
 }
@@ -122,6 +124,7 @@ void Store::forget_scope(Scope *scope) {
   if (!scope->empty()) return;
   scopes_by_name_.erase(scope->name);
   scopes_by_id_[scope->id] = nullptr;
+  scope_id_free_ = std::min(scope_id_free_, scope->id);
   destroy(&resource_, scope);
 }
 

@@ -60,9 +60,16 @@ kvc_status Store::init(const kvc_store_options &o, const Seams &seams, Error &er
   lease_ns_ = base::ns_of_ms(o.lease_ms ? o.lease_ms : kLeaseMs);
   open_bytes_max_ = o.open_bytes_max ? o.open_bytes_max : slab_.capacity_bytes() / 4;
   verify_reads_ = (o.flags & KVC_OPEN_VERIFY_READS) != 0;
-  if (seams.random_seed) std::memcpy(write_id_seed_, seams.random_seed, sizeof write_id_seed_);
-  else KVC_TRY(base::random_fill(write_id_seed_, sizeof write_id_seed_, error));
-  index_.emplace(&resource_, static_cast<seq::NodeSink *>(this));
+  seq::NameHash hash;
+  static_assert(sizeof hash.secret == sizeof write_id_seed_);
+  if (seams.random_seed) {
+    std::memcpy(write_id_seed_, seams.random_seed, sizeof write_id_seed_);
+    std::memcpy(hash.secret.data(), seams.random_seed, sizeof hash.secret);
+  } else {
+    KVC_TRY(base::random_fill(write_id_seed_, sizeof write_id_seed_, error));
+    KVC_TRY(base::random_fill(hash.secret.data(), sizeof hash.secret, error));
+  }
+  index_.emplace(&resource_, static_cast<seq::NodeSink *>(this), hash);
   return KVC_OK;
 }
 
@@ -114,14 +121,14 @@ uint64_t Store::deadline(uint64_t lease_ns) const {
   return now > UINT64_MAX - 1 - lease_ns ? KVC_FOREVER - 1 : now + lease_ns;
 }
 
-void Store::released(const seq::Node &node, const seq::Owner &owner) noexcept {
+void Store::released(Ref ref, const seq::Node &node, const seq::Owner &owner) noexcept {
   const memory::SlotId slot = slot_id(owner);
   Scope &scope = *scopes_by_id_[owner.scope];
   scope.settle(clock_.now_ns());
   scope.bytes_host -= slab_.bytes(slot);
   if (node.flags & seq::node_object) {
     scope.object_count--;
-    if (!(node.flags & seq::node_dropped) && scope.key_order.made()) scope.key_order.erase(object_key(slot_data(node)));
+    if (!(node.flags & seq::node_dropped) && scope.key_order.made()) scope.key_order.erase(object_key(slot_data(node)), ref);
   } else {
     scope.chunk_count--;
   }

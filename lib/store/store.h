@@ -101,7 +101,7 @@ class Store final : seq::NodeSink {
   ~Store() override;
   kvc_status init(const kvc_store_options &options, const Seams &seams, Error &error);
 
-  void released(const seq::Node &node, const seq::Owner &owner) noexcept override;
+  void released(Ref ref, const seq::Node &node, const seq::Owner &owner) noexcept override;
   kvc_status find_or_make_scope(Scope **out, const seq::Name &name, seq::Shape &&shape, Error &error);
   void forget_scope(Scope *scope);
 
@@ -167,8 +167,12 @@ class Store final : seq::NodeSink {
   struct Puts;
   void look_up(Puts &puts, const Scope &scope);
   size_t copy_in(Puts &puts);
+  bool unpin_after(Puts &puts, size_t item);
   void finish_put(Puts &puts, size_t count, Scope &scope);
   void drop_object(Ref ref);
+  struct Group;
+  kvc_status prepare_group(Group &group, std::span<kvc_object> objects, Error &error);
+  kvc_status insert_group(Group &group, Scope &scope, std::span<kvc_object> objects, Error &error);
   kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
 
   // object_read.cpp
@@ -200,6 +204,7 @@ class Store final : seq::NodeSink {
   Reads reads_;
   std::pmr::map<seq::Name, Scope *> scopes_by_name_;
   std::pmr::vector<Scope *> scopes_by_id_;
+  uint32_t scope_id_free_ = 0;  // none below it
   uint64_t next_lapse_ns_ = 0;
   uint8_t write_id_seed_[32];
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "host.h"
@@ -121,6 +122,74 @@ TEST_F(ObjectsTest, equal_bytes_again_are_ok_and_other_bytes_exist) {
   EXPECT_EQ(read.tier, static_cast<uint32_t>(KVC_TIER_HOST));
   EXPECT_EQ(std::memcmp(room.data(), value.data(), value.size()), 0);
   EXPECT_EQ(room[value.size()], 0xEE);  // longer parts are left alone behind the value
+}
+
+TEST_F(ObjectsTest, items_that_a_call_did_not_come_to_have_its_status_and_never_look_found) {
+  kvc_object o = item("a", &part, 1);
+  ASSERT_EQ(put(o), KVC_OK);
+  const auto fresh = [&] {
+    kvc_object items[2] = {item("a", nullptr, 0), item("", nullptr, 0)};
+    for (kvc_object &i : items) i.status = KVC_OK;
+    return std::array{items[0], items[1]};
+  };
+  auto options = sized<kvc_object_options>();
+  options.flags = 1u << 30;
+  auto items = fresh();
+  EXPECT_EQ(kvc_object_get(nullptr, host.scope, items.data(), 2, &options, nullptr, &host.error), KVC_ERR_TOO_NEW);
+  for (const kvc_object &i : items) EXPECT_EQ(i.status, KVC_ERR_TOO_NEW);
+  items = fresh();
+  EXPECT_EQ(kvc_object_exists(nullptr, host.scope, items.data(), 2, nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT);
+  for (const kvc_object &i : items) EXPECT_EQ(i.status, KVC_ERR_ARGUMENT);
+  items = fresh();
+  EXPECT_EQ(kvc_object_delete(nullptr, host.scope, items.data(), 2, nullptr, &host.error), KVC_ERR_ARGUMENT);
+  EXPECT_EQ(items[0].status, KVC_OK) << "one that fails does not stop the rest";
+  EXPECT_EQ(items[1].status, KVC_ERR_ARGUMENT);
+  EXPECT_EQ(count(), 0u);
+  kvc_scope *gone = host.make_scope("gone", {}, 0, 0).release();
+  ASSERT_EQ(kvc_scope_release(gone, nullptr), KVC_OK);
+  items = fresh();
+  EXPECT_EQ(kvc_object_get(nullptr, gone, items.data(), 2, nullptr, nullptr, &host.error), KVC_ERR_STALE);
+  for (const kvc_object &i : items) EXPECT_EQ(i.status, KVC_ERR_STALE);
+}
+
+TEST_F(ObjectsTest, what_a_batch_or_group_finds_held_makes_room_as_it_would_alone) {
+  std::vector<uint8_t> large(3u << 20, 7), other(3u << 20, 8);
+  const kvc_bytes large_part{large.data(), large.size()}, other_part{other.data(), other.size()};
+  for (const bool behind : {false, true}) {
+    host.scope.reset();
+    host = Host({}, KVC_F16, 0, 4u << 20);
+    kvc_object a = item("a", &large_part, 1);
+    ASSERT_EQ(put(a), KVC_OK);
+    kvc_object items[] = {item("a", &large_part, 1), item("b", &other_part, 1)};
+    if (behind) std::swap(items[0], items[1]);
+    const kvc_status status = kvc_object_put(nullptr, host.scope, items, 2, nullptr, nullptr, &host.error);
+    EXPECT_EQ(status, KVC_OK) << host.error.message;
+    for (const kvc_object &i : items) EXPECT_EQ(i.status, KVC_OK) << behind;
+  }
+  kvc_object group[] = {item(std::string_view("b"), &other_part, 1)};
+  host.scope.reset();
+  host = Host({}, KVC_F16, 0, 4u << 20);
+  ASSERT_EQ(put(group[0]), KVC_OK);
+  auto options = sized<kvc_object_options>();
+  auto result = sized<kvc_result>();
+  options.flags = KVC_OBJECT_LEASE;
+  ASSERT_EQ(kvc_object_exists(&result, host.scope, group, 1, &options, nullptr, &host.error), KVC_OK);
+  const LeaseHandle lease(result.lease);
+  options.flags = KVC_OBJECT_GROUP;
+  EXPECT_EQ(kvc_object_put(nullptr, host.scope, group, 1, &options, nullptr, &host.error), KVC_OK) << "it is there: " << host.error.message;
+}
+
+TEST_F(ObjectsTest, a_key_twice_in_a_group_is_one_object_when_the_bytes_are_equal) {
+  std::string other_value = "other";
+  const kvc_bytes other{other_value.data(), other_value.size()};
+  auto options = sized<kvc_object_options>();
+  options.flags = KVC_OBJECT_GROUP;
+  kvc_object group[] = {item("a", &part, 1), item("b", &part, 1), item("a", &part, 1)};
+  EXPECT_EQ(kvc_object_put(nullptr, host.scope, group, 3, &options, nullptr, &host.error), KVC_OK) << host.error.message;
+  EXPECT_EQ(count(), 2u);
+  kvc_object differing[] = {item("c", &part, 1), item("c", &other, 1)};
+  EXPECT_EQ(kvc_object_put(nullptr, host.scope, differing, 2, &options, nullptr, &host.error), KVC_ERR_EXISTS);
+  EXPECT_EQ(count(), 2u);
 }
 
 TEST_F(ObjectsTest, a_put_says_how_many_bytes_it_took) {

@@ -14,6 +14,8 @@
 namespace kvc::seq {
 namespace {
 
+constexpr NameHash kHash{{0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3}};
+
 Name name_of(uint64_t number) {
   Name name{};
   std::mt19937_64 random(number);
@@ -45,7 +47,7 @@ class Meter final : public std::pmr::memory_resource {
 
 struct Sink final : NodeSink {
   std::vector<uint64_t> gone;  // payloads
-  void released(const Node &node, const Owner &) noexcept override { gone.push_back(node.payload); }
+  void released(Ref, const Node &node, const Owner &) noexcept override { gone.push_back(node.payload); }
 };
 
 class IndexTest : public testing::Test {
@@ -66,7 +68,7 @@ class IndexTest : public testing::Test {
   }
   Meter meter_;
   Sink sink_;
-  Index index_{&meter_, &sink_};
+  Index index_{&meter_, &sink_, kHash};
 };
 
 using Numbers = std::vector<uint64_t>;
@@ -254,7 +256,7 @@ TEST(IndexMemory, EverythingGoesBackWithTheIndex) {
   Meter meter;
   Sink sink;
   {
-    Index index(&meter, &sink);
+    Index index(&meter, &sink, kHash);
     for (int i = 0; i < 3; i++) {  // to a border of the node blocks and over it
       index.reserve(4095);
       for (uint64_t n = 0; n < 4095; n++) {
@@ -388,7 +390,7 @@ class Oracle {
       ASSERT_EQ(index_.find(name_of(number)), found && !object ? k.ref : Ref{});
       ASSERT_EQ(index_.find_object(name_of(number)), found && object ? k.ref : Ref{});
       if (found && object) {  // names of 64 bits that are equal are far more than this test makes
-        ASSERT_EQ(index_.likely_object(name_hash(name_of(number))).id, k.ref.id);
+        ASSERT_EQ(index_.likely_object(index_.hash(name_of(number))).id, k.ref.id);
       }
       ASSERT_EQ(index_.parent(k.ref), k.parent);
       ASSERT_EQ(index_.node(k.ref).pins, k.pins);
@@ -420,7 +422,7 @@ TEST(IndexOracle, AHundredThousandRandomStepsAgreeWithALookAtEverything) {
   for (const uint64_t seed : {1u, 2u}) {
     SCOPED_TRACE(seed);
     Sink sink;
-    Index index(std::pmr::new_delete_resource(), &sink);
+    Index index(std::pmr::new_delete_resource(), &sink, kHash);
     Oracle oracle(index, sink, seed);
     for (int i = 0; i < steps; i++) {
       oracle.step();

@@ -12,7 +12,7 @@ namespace {
 
 struct Gone final : seq::NodeSink {
   std::set<uint64_t> payloads;
-  void released(const seq::Node &node, const seq::Owner &) noexcept override { EXPECT_TRUE(payloads.insert(node.payload).second); }
+  void released(seq::Ref, const seq::Node &node, const seq::Owner &) noexcept override { EXPECT_TRUE(payloads.insert(node.payload).second); }
 };
 
 class ReadsTest : public testing::Test {
@@ -48,7 +48,7 @@ class ReadsTest : public testing::Test {
     index_.drop(index_.ref_of(id));
   }
   Gone gone_;
-  seq::Index index_{std::pmr::get_default_resource(), &gone_};
+  seq::Index index_{std::pmr::get_default_resource(), &gone_, seq::NameHash{{1, 2, 3, 4}}};
   Reads reads_{std::pmr::get_default_resource()};
 };
 
