@@ -100,6 +100,11 @@ uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t s
   return touched.block_full_max < 0 ? last : std::max(last, slot(touched.block_full_max, rows.block_tokens - 1));
 }
 
+/// Slots of a block from the first to the last that is used: all of them when the run crosses a border of blocks.
+uint64_t slots_in_block(const Touched &touched, const kernels::RowsSide &r, uint64_t token_count) {
+  return touched.first < touched.last ? r.block_tokens : token_count;
+}
+
 /// An element passes the end of the array: names the bytes given and needed, and the stride that reaches farthest should it be the wrong one.
 [[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups,
                                      uint128 end, uint64_t bytes, Error &error) {
@@ -107,7 +112,7 @@ uint128 slot_offset_max(const kvc_rows &rows, const Touched &touched, uint64_t s
   const uint64_t slot = r.slot_begin + run.token_count - 1;
   const Axis axes[] = {{"dim_stride", r.dim_stride, groups},
                        {"head_stride", r.head_stride, run.head_count},
-                       {"token_stride", r.token_stride, r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : slot + 1},
+                       {"token_stride", r.token_stride, r.blocks ? slots_in_block(touched, r, run.token_count) : slot + 1},
                        {"block_stride", r.block_stride, static_cast<uint64_t>(touched.block_max) + 1},
                        {"layer_stride", side.layer_stride, run.layer_count}};
   const Axis &farthest = *std::max_element(std::begin(axes), std::end(axes), [](const Axis &a, const Axis &b) {
@@ -179,12 +184,11 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
 kvc_status check_distinct(const Side &side, const Run &run, const Touched &touched, const char *name, Error &error) {
   if (!side.present) return KVC_OK;
   const kernels::RowsSide &r = side.rows;
-  const uint64_t tokens = r.blocks ? std::min<uint64_t>(r.block_tokens, run.token_count) : run.token_count;
   const uint64_t blocks = r.blocks ? static_cast<uint64_t>(touched.block_max - touched.block_min) + 1 : 1;
   const uint64_t piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
   const Axis axes[] = {{"dim_stride", r.dim_stride, (side.dim - 1) / r.dim_group + 1},
                        {"head_stride", r.head_stride, run.head_count},
-                       {"token_stride", r.token_stride, tokens},
+                       {"token_stride", r.token_stride, slots_in_block(touched, r, run.token_count)},
                        {"block_stride", r.block_stride, blocks},
                        {"layer_stride", side.layer_stride, run.layer_count}};
   return check_nesting(axes, piece, name, error);
