@@ -19,8 +19,9 @@
  *
  * Lease.  A sequence pins its sealed chunks for lease_ms after the last call that used it (KVC_FOREVER: until release); use renews, so
  * a slow transfer never outlives it.  When it lapses the handle stays valid but chunks may be evicted: a read then gives GONE with the
- * length that is left; truncate to it and append again.  Open rows are never evicted.  Any release order is legal: forks, leases and
- * views hold their own pages.
+ * length that is left; truncate to it and append again.  Open rows that the host wrote are never evicted; those of a held chunk that a
+ * truncate cut or an append found under its name are that chunk's, and may go with it, until a row of its own is written into it.  Any
+ * release order is legal: forks, leases and views hold their own pages.
  *
  *   chunk    rows arrive, layer by layer        all stored               demote, move tier
  *      OPEN -----------------------> SEALED ---------------> VISIBLE <------> VISIBLE (fewer bits, colder)

@@ -343,7 +343,7 @@ bool Store::append_in_place(Sequence &seq, std::span<const int32_t> ids, const R
 
 kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<const kvc_rows> rows, Error &error) {
   if (ids.empty() && rows.empty()) return fail(error, KVC_ERR_ARGUMENT, "token_count 0 and row_count 0: nothing to append");
-  KVC_TRY(check_left(seq, seq.length, error));
+  if (tokens_left(seq) != UINT64_MAX) KVC_TRY(check_left(seq, most_filled(seq), error));
   Run only;  // of a call with one run, which a decode step is
   if (rows.size() == 1) {
     KVC_TRY(resolve_run(only, rows[0], seq.scope->shape, Direction::append, seq.filled, &resource_, error));

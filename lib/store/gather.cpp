@@ -46,6 +46,7 @@ kvc_status Store::chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk
     ref = seq.table->refs[chunk];
   } else {
     const OpenChunk *open = seq.open[chunk - seq.sealed];
+    if (open->gone) return fail(error, KVC_ERR_GONE, "tokens from %llu on were evicted after the lease lapsed", static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
     ref = open->held;
     *data = open->data;
   }

@@ -80,8 +80,10 @@ void Store::table_unref(Table *table) {
 
 /// Under the lock.
 void Store::open_chunk_unref(OpenChunk *open) {
-  if (!open || open->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (open->held) index_->unpin(open->held, next_tick(), true);
+  if (!open) return;
+  const uint32_t users = open->users.fetch_sub(1, std::memory_order_acq_rel) - 1;
+  if (open->held && !open->gone && users == open->lapsed) index_->unpin(open->held, next_tick(), users == 0);
+  if (users) return;
   if (open->slot.generation) {
     open_bytes_.fetch_sub(slab_.bytes(open->slot), std::memory_order_relaxed);
     slab_.give(open->slot);
@@ -123,9 +125,16 @@ void Store::seq_release(Sequence &seq, const base::Token &token) {
   SequenceDelete{&resource_}(&seq);
 }
 
+uint64_t tokens_left(const Sequence &seq) {
+  if (seq.held < seq.sealed) return seq.held * seq.chunk_tokens();
+  for (size_t i = 0; i < seq.open.size(); i++)
+    if (seq.open[i] && seq.open[i]->gone) return (seq.sealed + i) * seq.chunk_tokens();
+  return UINT64_MAX;
+}
+
 kvc_status check_left(const Sequence &seq, uint64_t tokens, Error &error) {
-  const uint64_t left = seq.held * seq.chunk_tokens();
-  if (seq.held == seq.sealed || tokens <= left) return KVC_OK;
+  const uint64_t left = tokens_left(seq);
+  if (tokens <= left) return KVC_OK;
   return fail(error, KVC_ERR_GONE, "tokens up to %llu: %llu are left after a lapse: truncate to that to go on", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(left));
 }
 
@@ -136,11 +145,31 @@ uint64_t Store::leading_held(const Sequence &seq) const {
   return held;
 }
 
+/// Lets chunks be evicted: the sealed ones, and those that open rows are taken from.  False when it holds none.  Under the lock, with no
+/// call inside.
+bool Store::lapse(Sequence &seq) {
+  const uint64_t tick = seq.used_tick.load(std::memory_order_relaxed);
+  bool held = false;
+  for (OpenChunk *open : seq.open)
+    if (open && open->held && !open->gone) {
+      held = true;
+      if (++open->lapsed == open->users.load(std::memory_order_relaxed)) index_->unpin(open->held, tick, false);
+    }
+  if (seq.pinned) index_->unpin(seq.pinned, tick, false);
+  return held || seq.pinned;
+}
+
 /// Pins what is left after a lapse.  Under the lock.
 void Store::take_up(Sequence &seq) {
   seq.held = leading_held(seq);
   seq.pinned = seq.held ? seq.table->refs[seq.held - 1] : Ref{};
   if (seq.pinned) index_->pin(seq.pinned);
+  for (OpenChunk *open : seq.open) {
+    if (!open || !open->held || open->gone) continue;
+    if (open->lapsed-- < open->users.load(std::memory_order_relaxed)) continue;  // a fork held it
+    if (index_->held(open->held)) index_->pin(open->held);
+    else open->gone = true;
+  }
 }
 
 void Store::revive(Sequence &seq, const base::Token &token) {
@@ -172,7 +201,8 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   const ChunkLayout &layout = seq.scope->layout;
   const uint64_t now = clock_.now_ns(), deadline_ns = seq.deadline_ns.load(std::memory_order_relaxed);
   std::lock_guard lock(mutex_);  // a lapsed one may be taken up meanwhile, and chunks may go
-  const uint64_t held = deadline_ns <= now ? leading_held(seq) : seq.held;
+  const bool lapsed = deadline_ns <= now;
+  const uint64_t held = lapsed ? leading_held(seq) : seq.held;
   info.copies = 1;
   info.tokens = seq.length;
   info.tokens_given = seq.given;
@@ -181,7 +211,12 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   info.tokens_held = held < seq.sealed ? held * seq.chunk_tokens() : seq.length;
   info.tokens_shareable = seq.is_private ? 0 : seq.length;
   uint64_t slots = held;
-  for (const OpenChunk *open : seq.open) slots += open != nullptr;
+  for (size_t i = 0; i < seq.open.size(); i++) {
+    const OpenChunk *open = seq.open[i];
+    const bool gone = open && open->held && (open->gone || (lapsed && !index_->held(open->held)));
+    if (gone) info.tokens_held = std::min(info.tokens_held, (seq.sealed + i) * seq.chunk_tokens());
+    slots += open && !gone;
+  }
   info.bytes_host = slots * layout.slot_bytes();
   info.lease_left_ms = deadline_ns == KVC_FOREVER ? KVC_FOREVER : deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
   uint64_t numbers = 0, units = 0;

@@ -26,7 +26,9 @@ struct OpenChunk {
   memory::SlotId slot;      // generation 0: the rows are those of `held`
   uint8_t *data = nullptr;  // of the slot
   uint8_t write_id[16];     // of the chunk when it is sealed, if the slot is its own; drawn first because it can fail
-  seq::Ref held;            // pinned
+  seq::Ref held;            // pinned while a user's lease runs
+  uint32_t lapsed = 0;      // users whose lease does not; under the store's lock
+  bool gone = false;        // `held` was evicted, or failed its check, while it was not pinned: it is no more
 };
 
 struct Sequence {
@@ -58,6 +60,8 @@ struct Sequence {
   seq::Ref tip() const { return sealed ? table->refs[sealed - 1] : seq::Ref{}; }
 };
 
+/// Leading tokens left after a lapse; UINT64_MAX: all.
+uint64_t tokens_left(const Sequence &seq);
 /// GONE when the first `tokens` are not all left after a lapse.
 [[nodiscard]] kvc_status check_left(const Sequence &seq, uint64_t tokens, base::Error &error);
 

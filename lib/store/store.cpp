@@ -144,14 +144,11 @@ void Store::reap(uint64_t now_ns) {
     const uint64_t deadline = seq->deadline_ns.load(std::memory_order_relaxed);
     if (deadline > now_ns) {
       next = std::min(next, deadline);
-    } else if (seq->pinned && seq_handles_.mark_lapsed(i)) {
-      if (seq->deadline_ns.load(std::memory_order_relaxed) > now_ns) {  // used between the look and the mark
-        seq_handles_.clear_lapsed(i);
-        return;
-      }
-      index_->unpin(seq->pinned, seq->used_tick.load(std::memory_order_relaxed), false);
+    } else if (seq_handles_.mark_lapsed(i)) {
+      const bool used = seq->deadline_ns.load(std::memory_order_relaxed) > now_ns;  // between the look and the mark
+      if (used || !lapse(*seq)) return seq_handles_.clear_lapsed(i);
       metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
-    } else if (seq->pinned && seq_handles_.in_use(i)) {
+    } else if (seq_handles_.in_use(i)) {
       next = now_ns;
     }
   });

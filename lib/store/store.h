@@ -122,6 +122,7 @@ class Store final : seq::NodeSink {
   void table_unref(Table *table);
   void pin_tip(Sequence &seq);
   uint64_t leading_held(const Sequence &seq) const;
+  bool lapse(Sequence &seq);
   void take_up(Sequence &seq);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
 

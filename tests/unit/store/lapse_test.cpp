@@ -31,10 +31,19 @@ struct LapseTest : testing::Test {
     ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
   }
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &tokens, uint64_t begin) {
-    auto rows = sized<kvc_rows>();
-    rows.layer_count = 1, rows.token_begin = begin, rows.token_count = tokens.size();
-    rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
+    const auto rows = rows_of(tokens.size(), begin);
     return kvc_append(seq, tokens.data(), tokens.size(), &rows, 1, nullptr, &error);
+  }
+  kvc_rows rows_of(uint64_t tokens, uint64_t begin) {
+    auto rows = sized<kvc_rows>();
+    rows.layer_count = 1, rows.token_begin = begin, rows.token_count = tokens;
+    rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
+    return rows;
+  }
+  kvc_status gather(kvc_seq *seq, uint64_t tokens) {
+    auto rows = rows_of(tokens, 0);
+    rows.v.data = nullptr;
+    return kvc_gather(nullptr, seq, &rows, 1, nullptr, &error);
   }
   kvc_store_info info() {
     auto out = sized<kvc_store_info>();
@@ -122,6 +131,70 @@ TEST_F(LapseTest, a_lease_of_its_own_lapses_and_renews_while_its_chunks_are_held
   EXPECT_EQ(kvc_lease_renew(lease, 500, &error), KVC_ERR_GONE);
   lease.reset();  // also when it had lapsed: KVC_OK
   EXPECT_EQ(info().lease_count, 0u);
+}
+
+TEST_F(LapseTest, a_chunk_that_was_cut_or_taken_over_is_let_go_too_and_is_taken_up_again) {
+  for (const bool cut : {true, false}) {
+    open(1u << 20, 8);
+    SeqHandle seq, fork;
+    ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+    ASSERT_EQ(append(seq, ids(64), 0), KVC_OK) << error.message;
+    if (cut) {
+      ASSERT_EQ(kvc_seq_truncate(seq, 40, &error), KVC_OK) << error.message;
+    } else {
+      const auto tokens = ids(64);
+      SeqHandle writer = std::move(seq);
+      ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+      ASSERT_EQ(kvc_append(seq, tokens.data(), tokens.size(), nullptr, 0, nullptr, &error), KVC_OK) << error.message;
+      auto rows = rows_of(40, 0);
+      ASSERT_EQ(kvc_append(seq, nullptr, 0, &rows, 1, nullptr, &error), KVC_OK) << error.message;
+    }
+    ASSERT_EQ(kvc_seq_fork(fork.out(), seq, KVC_ALL, &error), KVC_OK) << error.message;
+    const uint64_t pinned = info().memory_pinned;
+    EXPECT_GT(pinned, 0u);
+    clock.advance_ms(600);
+    EXPECT_EQ(gather(fork, 40), KVC_OK) << error.message;
+    clock.advance_ms(600);
+    EXPECT_EQ(info().memory_pinned, pinned) << "the fork holds it still";
+    clock.advance_ms(600);
+    EXPECT_EQ(info().memory_pinned, 0u);
+    EXPECT_EQ(gather(seq, 40), KVC_OK) << error.message;
+    EXPECT_EQ(info().memory_pinned, pinned);
+    clock.advance_ms(1001);
+    EXPECT_EQ(info().memory_pinned, 0u);
+    SeqHandle other;
+    for (int32_t p = 1; p < 400; p++) {
+      ASSERT_EQ(kvc_seq_create(other.out(), scope, nullptr, &error), KVC_OK);
+      ASSERT_EQ(append(other, ids(64, p), 0), KVC_OK) << error.message;
+    }
+    auto of = sized<kvc_seq_info>();
+    ASSERT_EQ(kvc_seq_get_info(&of, fork, &error), KVC_OK) << error.message;
+    EXPECT_EQ(of.tokens_held, 0u);
+    for (kvc_seq *gone : {static_cast<kvc_seq *>(seq), static_cast<kvc_seq *>(fork)}) {
+      EXPECT_EQ(gather(gone, 40), KVC_ERR_GONE);
+      EXPECT_EQ(append(gone, ids(8), 40), KVC_ERR_GONE) << error.message;
+      EXPECT_EQ(kvc_seq_truncate(gone, 1, &error), KVC_ERR_GONE) << error.message;
+      ASSERT_EQ(kvc_seq_truncate(gone, 0, &error), KVC_OK) << error.message;
+      EXPECT_EQ(append(gone, ids(64), 0), KVC_OK) << error.message;
+    }
+    seq.reset(), fork.reset(), scope.reset(), other.reset(), store.reset();
+  }
+}
+
+TEST_F(LapseTest, open_rows_that_the_host_wrote_outlive_the_lease) {
+  open(1u << 20, 8);
+  SeqHandle seq, other;
+  ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+  ASSERT_EQ(append(seq, ids(64), 0), KVC_OK) << error.message;
+  ASSERT_EQ(kvc_seq_truncate(seq, 40, &error), KVC_OK) << error.message;
+  ASSERT_EQ(append(seq, ids(8, 5), 40), KVC_OK) << error.message;  // the rows before it are copied
+  clock.advance_ms(1001);
+  for (int32_t p = 1; p < 400; p++) {
+    ASSERT_EQ(kvc_seq_create(other.out(), scope, nullptr, &error), KVC_OK);
+    ASSERT_EQ(append(other, ids(64, p), 0), KVC_OK) << error.message;
+  }
+  EXPECT_EQ(gather(seq, 48), KVC_OK) << error.message;
+  EXPECT_EQ(append(seq, ids(16, 6), 48), KVC_OK) << error.message;
 }
 
 }  // namespace
