@@ -86,6 +86,14 @@ struct Store::AppendPlan {
   const size_t ids_before, open_before, names_before;
 };
 
+/// Can a store of this size hold so many chunks at all?
+kvc_status Store::check_fits(uint64_t chunks, const Sequence &seq, Error &error) const {
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes()), capacity = slab_.capacity_bytes();
+  if (chunks <= capacity / slot_bytes) return KVC_OK;
+  return fail_never(error, KVC_ERR_FULL, "%llu chunks of %llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes",
+                    static_cast<unsigned long long>(chunks), static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(capacity));
+}
+
 kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error) {
   const uint64_t chunk_tokens = seq.chunk_tokens();
   plan.filled.assign(seq.filled.begin(), seq.filled.end());
@@ -107,6 +115,9 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
     plan.chunk_end = std::max(plan.chunk_end, (run.token_end() + chunk_tokens - 1) / chunk_tokens);
   }
   KVC_TRY(cover.unfinished(error));
+  // Nobody has the rows of a private chunk already, and no list of ids bounds how many there are: before anything is counted chunk by chunk.
+  const uint64_t chunks = seq.sealed + seq.open.size();
+  if (seq.is_private && plan.chunk_end > chunks) KVC_TRY(check_fits(plan.chunk_end - chunks, seq, error));
   plan.length = length_of(plan.filled, seq.length);
   plan.sealed = plan.length / chunk_tokens;
   return KVC_OK;
@@ -210,9 +221,8 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
 
 /// What can be said before anything is evicted.
 kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq, Error &error) const {
-  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes()), capacity = store.slab_.capacity_bytes();
-  if (slots.size() > capacity / slot_bytes)
-    return fail_never(error, KVC_ERR_FULL, "%zu chunks of %llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes", slots.size(), static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(capacity));
+  KVC_TRY(store.check_fits(slots.size(), seq, error));
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes());
   const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
   uint64_t open_bytes = store.open_bytes_.load(std::memory_order_relaxed);
   for (uint64_t i = 0; i < sealed - seq.sealed && i < seq.open.size(); i++) open_bytes -= own_bytes(seq.open[i]);

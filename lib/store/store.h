@@ -132,6 +132,7 @@ class Store final : seq::NodeSink {
 
   // append.cpp, seal.cpp
   struct AppendPlan;
+  kvc_status check_fits(uint64_t chunks, const Sequence &seq, Error &error) const;
   kvc_status plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error);
   kvc_status reserve_append(AppendPlan &plan, Sequence &seq, Error &error);
   kvc_status reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error);

@@ -1,4 +1,5 @@
 #include "../api/host.h"
+#include "store/store.h"
 
 /// Private sequences: ids come before the rows they name, or never.
 namespace {
@@ -118,6 +119,35 @@ TEST_F(PrivateTest, a_private_match_knows_the_ids_of_what_it_found) {
   ASSERT_EQ(append(seq, 3, 64, 70), KVC_OK) << host.error.message;
   EXPECT_EQ(info(seq).tokens_given, 67u);
   expect_late(seq, append(seq, 1, 70, 71), info(seq), {"67", "70"});
+}
+
+TEST(Private, rows_that_can_never_fit_are_full_before_room_is_made_to_count_their_chunks) {
+  kvc::store::Seams seams;
+  seams.metadata_bytes_max = 16u << 20;
+  uint64_t token = 0;
+  kvc::base::Error e;
+  ASSERT_EQ(kvc::store::Store::open(&token, "mem:", Host::options_of(1u << 20), seams, e), KVC_OK) << e.message;
+  const StoreHandle store(reinterpret_cast<kvc_store *>(token));
+  ErrorText error;
+  const kvc_layer layer = full_layers(1, 1, 64, 64);
+  auto shape = sized<kvc_shape>();
+  shape.dtype = KVC_F16, shape.chunk_tokens = 16, shape.layers = &layer, shape.layer_runs = 1;
+  auto scope_options = sized<kvc_scope_options>();
+  scope_options.model = "m", scope_options.shape = &shape;
+  ScopeHandle scope;
+  ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
+  auto options = sized<kvc_seq_options>();
+  options.flags = KVC_SEQ_PRIVATE;
+  SeqHandle seq;
+  ASSERT_EQ(kvc_seq_create(seq.out(), scope, &options, &error), KVC_OK) << error.message;
+  std::vector<uint16_t> memory(64);
+  auto rows = sized<kvc_rows>();
+  rows.layer_count = 1, rows.token_count = 1ull << 36;  // 2^32 chunks
+  rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = UINT64_MAX / 4;
+  EXPECT_EQ(kvc_append(seq, nullptr, 0, &rows, 1, nullptr, &error), KVC_ERR_FULL);
+  EXPECT_NE(error.text().find("4294967296 chunks"), std::string::npos) << error.message;
+  rows.token_count = 1;
+  EXPECT_EQ(kvc_append(seq, nullptr, 0, &rows, 1, nullptr, &error), KVC_OK) << error.message;
 }
 
 }  // namespace
