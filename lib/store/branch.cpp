@@ -55,6 +55,25 @@ kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, E
   return add_sequence(token, std::move(seq), error);
 }
 
+/// The ids kept with a chunk are those of its name, or it is dropped and reads as gone: they will name what is appended next.
+kvc_status Store::check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error) {
+  const Ref ref = seq.table->refs[chunk];
+  const seq::Name &name = index_->node(ref).name;
+  if (name == seq::Name{}) return KVC_OK;  // of a private sequence
+  thread_local seq::ChunkNamer namer;
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.scope->layout.ids_offset());
+  const seq::Name &parent = chunk ? index_->node(seq.table->refs[chunk - 1]).name : seq.root;
+  if (static_cast<uint32_t>(ids[0]) == chunk_tokens &&
+      namer.next(parent, ids + 1, static_cast<uint32_t>(chunk_tokens), chunk * chunk_tokens, seq.extras.all()) == name)
+    return KVC_OK;
+  metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  index_->drop(ref);
+  return fail(error, KVC_ERR_GONE, "the token ids of the chunk at token %llu do not match its name: it was dropped; truncate to that or less to go on",
+              static_cast<unsigned long long>(chunk * chunk_tokens));
+}
+
 /// The chunk that `tokens` cuts becomes open, its rows those of the sealed chunk until somebody writes.
 kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error) {
   const Ref ref = seq.table->refs[chunk];
@@ -62,6 +81,7 @@ kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &er
   if (rows) {
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, seq, chunk, error));
+    KVC_TRY(check_ids(seq, chunk, slot, error));
     seq.ids.reserve(rows);
     seq.open.reserve(1);
     open = make<OpenChunk>(&resource_);

@@ -124,6 +124,7 @@ class Store final : seq::NodeSink {
   uint64_t leading_held(const Sequence &seq) const;
   bool lapse(Sequence &seq);
   void take_up(Sequence &seq);
+  kvc_status check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
 
   // match.cpp
