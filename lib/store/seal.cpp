@@ -68,8 +68,9 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
   std::lock_guard lock(mutex_);
   const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
   if (own && !seq.is_private && !(ref = index_->find_child(node.name, parent))) {
-    // Who failed its check has no name any more: what comes after it can be found by nobody, and what came after it leaves its name to us.
-    if (parent && !index_->held(parent)) node.flags |= seq::node_unnamed;
+    // Who failed its check has no name any more, nor has who left it to us: what comes after them can be found by nobody, and what came after
+    // them leaves its name to what can.
+    if (parent && (!index_->held(parent) || index_->node(parent).flags & seq::node_unnamed)) node.flags |= seq::node_unnamed;
     else if (const Ref orphan = index_->find(node.name)) index_->unname(orphan);
   }
   if (ref) {  // somebody was first, and wins whole
