@@ -68,10 +68,10 @@ static inline void move_rows(const Layout &layout, uint8_t *caller, uint8_t *pac
   size_t source_stride = out ? layout.row_bytes : layout.token_stride;
   for (uint32_t token = 0; token < tokens; ++token) {
     uint32_t then = token + ahead;
-    const uint8_t *source = out ? packed : caller;
+    uint8_t *row = caller + token * layout.token_stride;
+    const uint8_t *source = out ? packed : row;
     const uint8_t *fetch = then < tokens ? source + ahead * source_stride : next + (then - tokens) * source_stride;
-    copy_piece<out>(caller, packed, layout.row_bytes, fetch, stream);
-    caller += layout.token_stride;
+    copy_piece<out>(row, packed, layout.row_bytes, fetch, stream);
     packed += layout.row_bytes;
   }
 }
@@ -104,8 +104,8 @@ static void move_transposed(const Layout &layout, uint8_t *caller, uint8_t *pack
 template <bool out, size_t bytes>
 static inline void move_group_column(const Layout &layout, uint8_t *caller, uint8_t *packed, uint32_t tokens) {
   for (uint32_t token = 0; token < tokens; ++token) {
-    memcpy(out ? caller : packed, out ? packed : caller, bytes);
-    caller += layout.token_stride;
+    uint8_t *row = caller + token * layout.token_stride;
+    memcpy(out ? row : packed, out ? packed : row, bytes);
     packed += layout.row_bytes;
   }
 }

@@ -18,14 +18,14 @@ constexpr size_t rows_ahead = 2;
 static void rows_out_interleaved(const Layout &layout, const RowsSide &to, const PageSide &from, const Move &move, const Run &run,
                                  uint32_t token) {
   size_t section_bytes = from.page_tokens * layout.row_bytes;
-  uint8_t *stored = page_row(from, move.token_begin + token, move.head_begin), *row = run.data;
+  uint8_t *stored = page_row(from, move.token_begin + token, move.head_begin);
   for (uint32_t i = 0; i < run.tokens; ++i) {
+    uint8_t *row = run.data + i * to.token_stride;
     for (uint32_t head = 0; head < move.head_count; ++head) {
       uint8_t *source = stored + head * section_bytes;
       copy_piece<true>(row + head * to.head_stride, source, layout.row_bytes, source + rows_ahead * layout.row_bytes, move.stream);
     }
     stored += layout.row_bytes;
-    row += to.token_stride;
   }
 }
 
@@ -41,7 +41,7 @@ static void move_equal(const RowsSide &rows, const PageSide &page, const Move &m
     } else {
       for (uint32_t head = 0; head < move.head_count; ++head) {
         uint8_t *stored = page_row(page, move.token_begin + token, move.head_begin + head), *caller = run.data + head * rows.head_stride;
-        const uint8_t *next = out ? stored + page.page_tokens * layout.row_bytes : caller + rows.head_stride;
+        const uint8_t *next = out ? stored + page.page_tokens * layout.row_bytes : caller + (head + 1 < move.head_count ? rows.head_stride : 0);
         move_run<out>(layout, caller, stored, run.tokens, next, move.stream);
       }
     }
@@ -116,9 +116,11 @@ static inline RowCursor cursor_at(const RowsSide &rows, uint32_t head, uint32_t 
 }
 
 static inline void advance(RowCursor &cursor, const RowsSide &rows, uint32_t token_count) {
-  cursor.row += rows.token_stride;
   ++cursor.token;
-  if (--cursor.left != 0) return;
+  if (--cursor.left != 0) {
+    cursor.row += rows.token_stride;
+    return;
+  }
   bool next_head = cursor.token == token_count;
   cursor = cursor_at(rows, cursor.head + next_head, next_head ? 0 : cursor.token, token_count);
 }

@@ -30,7 +30,7 @@
  *   sequence create | match | attach | restore | fork -> LEASED --no call for lease_ms--> LAPSED --truncate, append--> LEASED
  *      release or kvc_close -> STALE        in a forked child: FORKED
  *
- *   expected failures   match: FULL.   append: RANGE, SHAPE, FULL.   gather: GONE, UNAVAILABLE, TIMEOUT, with result->done.
+ *   expected failures   match: FULL.   append: RANGE, SHAPE, GONE, FULL.   gather: GONE, UNAVAILABLE, TIMEOUT, with result->done.
  *                       fork, truncate: RANGE, GONE, NO_SNAPSHOT.   lease: GONE, FULL. */
 #ifndef KVC_SEQ_H
 #define KVC_SEQ_H
@@ -145,9 +145,10 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
  * @param call        borrowed: how to run it; NULL: block
  * @param error       borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  RANGE: layer, head or position; a gap, an overlap, rows ahead of ids (PRIVATE: ids behind rows).  SHAPE: dtype or
- *         geometry.  FULL: open_bytes_max, or memory_bytes and nothing left that may be evicted; with KVC_RETRY_NEVER: this sequence
- *         alone needs more than one of them.  A prefill in one call seals its chunks at once; layer by layer it holds all of them open until
- *         the last layer, so that open_bytes_max must have room for them
+ *         geometry.  GONE: some of what it goes on from is no longer held: truncate to what is left.  FULL: open_bytes_max, or
+ *         memory_bytes and nothing left that may be evicted; with KVC_RETRY_NEVER: this sequence alone needs more than one of them.  A
+ *         prefill in one call seals its chunks at once; layer by layer it holds all of them open until the last layer, so that
+ *         open_bytes_max must have room for them
  * @since 0.1.0 */
 KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_count, const kvc_rows *rows, size_t row_count,
                               const kvc_call *call, kvc_error *error);

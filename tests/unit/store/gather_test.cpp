@@ -37,4 +37,16 @@ TEST_F(GatherTest, two_tokens_on_either_side_of_a_border_of_blocks_that_overlap_
   EXPECT_EQ(out[12], 2u);
 }
 
+TEST_F(GatherTest, the_strides_of_one_token_and_one_head_may_be_any_number) {
+  kvc_rows rows = rows_to(out, 1);
+  rows.k.token_stride = rows.k.head_stride = 1ull << 63;
+  ASSERT_EQ(host.gather(seq, {rows}), KVC_OK) << host.error.message;
+  EXPECT_EQ(out[3], 1u);
+  rows = rows_to(memory, 1);
+  rows.token_begin = 2;
+  rows.k.token_stride = rows.k.head_stride = 1ull << 63;
+  rows.v = rows.k;
+  EXPECT_EQ(host.append(seq, {5}, {rows}), KVC_OK) << host.error.message;
+}
+
 }  // namespace
