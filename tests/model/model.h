@@ -56,6 +56,7 @@ struct Seq {
   std::vector<ChunkPtr> sealed;
   uint64_t held = 0;                         // leading ones that it can still read
   ChunkPtr cut;                              // the one that a truncate went into: it may be held until rows come
+  std::vector<ChunkPtr> adopted;             // those that open rows were taken from since
   std::vector<std::vector<uint64_t>> open;  // stamps of the rows behind them, by layer
   uint64_t lease_ms = 0, deadline_ms = 0;
 };
@@ -149,6 +150,8 @@ class Model {
   void sync_chunks(int scope);
   void sync_private();
   void touch(Seq &seq);
+  void cut_what_went(Seq &seq);
+  bool went(const Seq &seq, uint64_t chunk);
   void check_infos();
   void check_seq_info(const Seq &seq);
   void finish();

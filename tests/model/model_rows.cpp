@@ -156,7 +156,10 @@ void Model::settle_append(Seq &seq, const Call &call, bool evicted) {
     if (chunk)  // an open chunk reads so too
       for (uint32_t l = 0; l < own.size(); l++)
         for (uint64_t t = 0; t < own[l].size(); t++) seq.open[l][from + t] = chunk->stamps[l * chunk_tokens + t];
-    if (!complete) continue;
+    if (!complete) {
+      if (chunk) seq.adopted.push_back(chunk);
+      continue;
+    }
     if (!chunk) {
       chunk = std::make_shared<Chunk>();
       for (const auto &rows : own) chunk->stamps.insert(chunk->stamps.end(), rows.begin(), rows.end());
@@ -176,6 +179,7 @@ void Model::settle_append(Seq &seq, const Call &call, bool evicted) {
   seq.sealed.insert(seq.sealed.end(), sealed.begin(), sealed.end());
   seq.held = seq.sealed.size();
   if (!call.rows.empty()) seq.cut = nullptr;
+  if (std::all_of(seq.open.begin(), seq.open.end(), [&](const auto &rows) { return rows.size() == sealed.size() * chunk_tokens; })) seq.adopted.clear();
   for (auto &rows : seq.open) rows.erase(rows.begin(), rows.begin() + static_cast<int64_t>(sealed.size() * chunk_tokens));
 }
 

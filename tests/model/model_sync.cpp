@@ -131,9 +131,51 @@ void Model::sync_private() {
 
 /// A use of the handle that fails and changes nothing, but takes up what is left after a lapse and slides the lease.
 void Model::touch(Seq &seq) {
+  const bool after_lapse = lapsed(seq);
   MODEL_CHECK(kvc_seq_truncate(seq.handle, UINT64_MAX, &error_) == KVC_ERR_RANGE, said());
   while (seq.held && !seq.sealed[seq.held - 1]->alive) seq.held--;
   set_deadline(seq.deadline_ms, seq.lease_ms);
+  if (after_lapse) cut_what_went(seq);
+}
+
+/// Open rows that were a held chunk's may have gone with it: then the sequence goes on from what is before them.
+void Model::cut_what_went(Seq &seq) {
+  const uint64_t chunk_tokens = geometry_of(seq).chunk_tokens;
+  uint64_t most = 0;
+  for (const auto &rows : seq.open) most = std::max<uint64_t>(most, rows.size());
+  for (uint64_t i = 0; i * chunk_tokens < most; i++) {
+    if (!went(seq, i)) continue;
+    const uint64_t left = std::min((seq.held < seq.sealed.size() ? seq.held : seq.sealed.size() + i) * chunk_tokens, length(seq));
+    note("  open rows went, " + std::to_string(left) + " are left");
+    MODEL_CHECK(kvc_seq_truncate(seq.handle, left, &error_) == KVC_OK, said());
+    cut_back(seq, left);
+    return;
+  }
+}
+
+/// Is the open chunk of this number gone?  Only one whose rows are those of a sealed chunk that is not held any more may be.
+bool Model::went(const Seq &seq, uint64_t chunk) {
+  const Geometry &g = *scopes_[static_cast<size_t>(seq.identity.scope)].geometry;
+  const uint64_t from = chunk * g.chunk_tokens;
+  bool gone = false;
+  for (uint32_t l = 0; l < seq.open.size(); l++) {
+    if (seq.open[l].size() <= from) continue;
+    const uint64_t count = std::min<uint64_t>(seq.open[l].size() - from, g.chunk_tokens);
+    Block block(g, {l, 1, 0, g.layers[l].heads}, count, random_);
+    kvc_rows rows = block.rows();
+    rows.token_begin = seq.sealed.size() * g.chunk_tokens + from;
+    rows.token_count = count;
+    const kvc_status status = kvc_gather(nullptr, seq.handle, &rows, 1, nullptr, &error_);
+    MODEL_CHECK(status == KVC_OK || status == KVC_ERR_GONE, said());
+    if (status == KVC_OK) continue;
+    gone = true;
+    const auto is_source = [&](const ChunkPtr &c) {
+      return c && (!c->alive || c->key.empty()) &&
+             std::equal(seq.open[l].begin() + static_cast<int64_t>(from), seq.open[l].begin() + static_cast<int64_t>(from + count), c->stamps.begin() + static_cast<int64_t>(l * g.chunk_tokens));
+    };
+    MODEL_CHECK(is_source(seq.cut) || std::any_of(seq.adopted.begin(), seq.adopted.end(), is_source), "open rows that the host wrote went");
+  }
+  return gone;
 }
 
 void Model::check_seq_info(const Seq &seq) {
@@ -145,7 +187,8 @@ void Model::check_seq_info(const Seq &seq) {
   while (held < seq.held && seq.sealed[held]->alive) held++;
   MODEL_CHECK(info.tokens == have, std::to_string(info.tokens) + " for " + std::to_string(have));
   MODEL_CHECK(info.tokens_sealed == seq.sealed.size() * chunk_tokens, std::to_string(info.tokens_sealed));
-  MODEL_CHECK(info.tokens_held == (held < seq.sealed.size() ? held * chunk_tokens : have), std::to_string(info.tokens_held));
+  const bool open_went = lapsed(seq) && held == seq.sealed.size() && info.tokens_held < have && info.tokens_held % chunk_tokens == 0 && info.tokens_held >= held * chunk_tokens;
+  MODEL_CHECK(open_went || info.tokens_held == (held < seq.sealed.size() ? held * chunk_tokens : have), std::to_string(info.tokens_held));
   MODEL_CHECK(info.tokens_given == seq.identity.ids.size(), std::to_string(info.tokens_given));
   const uint64_t left = seq.deadline_ms == UINT64_MAX ? KVC_FOREVER : lapsed(seq) ? 0 : seq.deadline_ms - now_ms_;
   MODEL_CHECK(info.lease_left_ms == left, std::to_string(info.lease_left_ms) + " for " + std::to_string(left));
