@@ -195,8 +195,8 @@ KVC_API kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t toke
  * @param seq    borrowed: the sequence; alone on this handle
  * @param tokens the new length, at most the present one
  * @param error  borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: longer than it is.  GONE: a window layer needs rows it dropped, or chunks went after a lapse.  NO_SNAPSHOT
- *         (kvc_seq_info.tokens_end says where it can)
+ * @return KVC_OK.  RANGE: longer than it is.  GONE: a window layer needs rows it dropped, chunks went after a lapse, or the chunk it cuts
+ *         failed its check.  NO_SNAPSHOT (kvc_seq_info.tokens_end says where it can)
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_truncate(kvc_seq *seq, uint64_t tokens, kvc_error *error);
 
