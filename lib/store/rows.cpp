@@ -181,8 +181,9 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
 
 /// No two elements of a side share an address.  A destination would be written twice there; a source that has such strides is one whose
 /// strides are wrong.
-kvc_status check_distinct(const Side &side, const Run &run, const Touched &touched, const char *name, Error &error) {
-  if (!side.present) return KVC_OK;
+kvc_status check_distinct(const Side &side, const kvc_array &array, const Run &run, const Touched &touched, const char *name, Error &error) {
+  const bool packed = (array.dim_stride | array.head_stride | array.token_stride | array.layer_stride | array.block_stride) == 0;
+  if (!side.present || packed) return KVC_OK;
   const kernels::RowsSide &r = side.rows;
   const uint64_t blocks = r.blocks ? static_cast<uint64_t>(touched.block_max - touched.block_min) + 1 : 1;
   const uint64_t piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
@@ -269,8 +270,8 @@ kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, 
   KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, run.layers->k_dim, run.layers->k_dtype, "k", direction, error));
   KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->v_dim, run.layers->v_dtype, "v", direction, error));
   if (!run.k.present && !run.v.present) return fail(error, KVC_ERR_ARGUMENT, "k.data and v.data are both NULL: nothing to move");
-  KVC_TRY(check_distinct(run.k, run, touched, "k", error));
-  return check_distinct(run.v, run, touched, "v", error);
+  KVC_TRY(check_distinct(run.k, rows.k, run, touched, "k", error));
+  return check_distinct(run.v, rows.v, run, touched, "v", error);
 }
 
 }  // namespace kvc::store
