@@ -118,6 +118,7 @@ void Outcome::item(kvc_object &object, kvc_status status, const Error &why) {
   write_key(key, object.key ? key_of(object).substr(0, object_key_max) : "");
   (void)fail(error, status, "objects[%llu], key %s: %s", static_cast<unsigned long long>(number), key, why.message);
   error.system_error = why.system_error;
+  error.never = why.never;
 }
 
 /// A value copied into a slot that nobody can see yet.

@@ -92,6 +92,7 @@ TEST_F(ObjectsTest, parts_that_are_not_there_or_overflow) {
   const kvc_bytes too_large{value.data(), 1ull << 50};
   kvc_object large = item("a", &too_large, 1);
   EXPECT_EQ(put(large), KVC_ERR_FULL) << host.error.message;
+  EXPECT_EQ(host.error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << "it is larger than the store: " << host.error.message;
   kvc_object device = item("a", &part, 1);
   device.memory = KVC_MEMORY_CUDA;
   EXPECT_EQ(put(device), KVC_ERR_UNSUPPORTED);
