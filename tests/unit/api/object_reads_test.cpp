@@ -7,9 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "host.h"
 #include "seq/name_table.h"
-#include "store/store.h"
+#include "../store/seam_store.h"
 
 /// Reading objects: right bytes or a miss, whatever happens to them meanwhile.
 namespace {
@@ -99,11 +98,8 @@ TEST_F(ObjectReadsTest, keys_whose_names_look_alike_in_the_table_are_told_apart)
   seams.random_seed = seed;
   auto store_options = sized<kvc_store_options>();
   store_options.memory_bytes = 8u << 20;
-  uint64_t token = 0;
-  kvc::base::Error error;
-  ASSERT_EQ(kvc::store::Store::open(&token, "mem:", store_options, seams, error), KVC_OK) << error.message;
   host.scope.reset();
-  host.store = StoreHandle(reinterpret_cast<kvc_store *>(token));
+  host.store = open_with(seams, store_options);
   host.scope = host.make_scope("test", {}, 0, 0);
   for (const auto &[a, b] : pairs) {
     ASSERT_EQ(look(a), look(b)) << "the pair is no pair any more, and this test shows nothing";

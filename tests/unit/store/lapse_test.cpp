@@ -1,6 +1,5 @@
-#include "../api/host.h"
 #include "base/clock.h"
-#include "store/store.h"
+#include "seam_store.h"
 
 /// What time does to holds: with a clock that moves when told to.
 namespace {
@@ -19,10 +18,7 @@ struct LapseTest : testing::Test {
     options.memory_bytes = memory_bytes, options.seq_max = seq_max, options.lease_ms = 1000, options.open_bytes_max = memory_bytes;
     kvc::store::Seams seams;
     seams.clock = &clock;
-    uint64_t token = 0;
-    kvc::base::Error e;
-    ASSERT_EQ(kvc::store::Store::open(&token, "mem:", options, seams, e), KVC_OK) << e.message;
-    store = StoreHandle(reinterpret_cast<kvc_store *>(token));
+    store = open_with(seams, options);
     const kvc_layer layer = full_layers(1, 1, 16, 16);
     auto shape = sized<kvc_shape>();
     shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;

@@ -1,8 +1,7 @@
 #include <atomic>
 
-#include "../api/host.h"
 #include "base/clock.h"
-#include "store/store.h"
+#include "seam_store.h"
 
 /// When a store looks for leases that lapsed.  A clock that is put back for a moment makes one that is overdue without a look being due:
 /// whether it lapses tells whether somebody looked.
@@ -27,10 +26,7 @@ struct ReapTest : testing::Test {
     options.memory_bytes = options.open_bytes_max = 1u << 20;
     kvc::store::Seams seams;
     seams.clock = &clock;
-    uint64_t token = 0;
-    kvc::base::Error e;
-    ASSERT_EQ(kvc::store::Store::open(&token, "mem:", options, seams, e), KVC_OK) << e.message;
-    store = StoreHandle(reinterpret_cast<kvc_store *>(token));
+    store = open_with(seams, options);
     const kvc_layer layer = full_layers(1, 1, 16, 16);
     auto shape = sized<kvc_shape>();
     shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
