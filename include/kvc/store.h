@@ -20,7 +20,7 @@ extern "C" {
 typedef void (*kvc_log_fn)(uint32_t level, const char *line, void *context);
 
 /** Limits and defaults of a store.  All zero is a good start: a quarter of the machine's memory, nothing else.
- * Built: memory_bytes, seq_max, open_bytes_max, lease_ms and the flags KVC_OPEN_ZERO, KVC_OPEN_POPULATE, KVC_OPEN_VERIFY_READS.
+ * Built: memory_bytes, seq_max, view_max, open_bytes_max, lease_ms and the flags KVC_OPEN_ZERO, KVC_OPEN_POPULATE, KVC_OPEN_VERIFY_READS.
  * Taken, and without effect while no call that is built waits: timeout_us, here and in kvc_call.
  * Not built yet, KVC_ERR_UNSUPPORTED when set: all other members and flags. */
 typedef struct kvc_store_options {

@@ -23,8 +23,7 @@ kvc_status kvc_close(kvc_store *store, kvc_error *error) {
     if (!store) return KVC_OK;
     Store *s;
     KVC_TRY(store_of(&s, store, e));
-    s->close();
-    return KVC_OK;
+    return s->close(e);
   });
 }
 

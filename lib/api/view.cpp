@@ -5,12 +5,28 @@
 using namespace kvc;
 using namespace kvc::api;
 
-kvc_status kvc_view_acquire(kvc_view **out, kvc_rows *, const kvc_seq *, uint32_t, uint64_t, uint32_t, kvc_error *error) {
-  if (out) *out = nullptr;
-  return unsupported(error, "kvc_view_acquire");
+kvc_status kvc_view_acquire(kvc_view **out, kvc_rows *rows, const kvc_seq *seq, uint32_t layer, uint64_t token, uint32_t flags, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    *out = nullptr;
+    if (!rows) return fail(e, KVC_ERR_ARGUMENT, "rows is NULL: a view is of no use without them");
+    Output<kvc_rows> filled(rows, "rows");
+    KVC_TRY(filled.check(e));
+    SeqUse use;
+    KVC_TRY(use.enter(seq, SeqUse::Mode::shared, e));
+    uint64_t handle;
+    KVC_TRY(use.store().view_acquire(&handle, filled.value(), use.seq(), layer, token, flags, e));
+    *out = reinterpret_cast<kvc_view *>(handle);
+    filled.write();
+    return KVC_OK;
+  });
 }
 
 kvc_status kvc_view_release(kvc_view *view, kvc_error *error) {
-  if (!view) return KVC_OK;
-  return unsupported(error, "kvc_view_release");
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!view) return KVC_OK;
+    void *object;
+    KVC_TRY(base::store_of(&object, token_of(view), HandleKind::view, e));
+    return static_cast<Store *>(object)->view_release(token_of(view), e);
+  });
 }

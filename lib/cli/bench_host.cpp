@@ -46,6 +46,7 @@ const Bench kSuite[] = {
     {"host.get_4k", "ns", "an object of 4 KiB, beyond the copy", value_at_most(300), &HostBench::get_4k},
     {"host.match", "us", "128K tokens that are held, over their SHA-256", at_least(0.85), &HostBench::match},
     {"host.fork_flat", "us", "a fork of 128K tokens over one of 1K", ratio_at_most(1.5), &HostBench::fork_flat},
+    {"host.view", "ns", "a page lent in place and given back", value_at_most(200), &HostBench::view},
     {"host.index", "bytes", "bookkeeping of 1M tokens", value_at_most(2.5e6), &HostBench::index},
 };
 

@@ -68,6 +68,7 @@ class HostBench {
   Figure get_4k();
   Figure match();
   Figure fork_flat();
+  Figure view();
   Figure index();
 
  private:

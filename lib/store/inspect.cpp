@@ -14,6 +14,7 @@ void Store::info(kvc_store_info &info) {
   info.memory_bytes = slab_.capacity_bytes();
   info.seq_count = seq_handles_.live_count();
   info.lease_count = lease_handles_.live_count();
+  info.view_count = view_handles_.live_count();
   std::lock_guard lock(mutex_);
   reap(clock_.now_ns());
   reads_.settle(*index_);

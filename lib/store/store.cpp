@@ -15,7 +15,7 @@ using base::fail;
 
 namespace {
 
-constexpr uint64_t kSeqMax = 4096, kLeaseMs = 10000;
+constexpr uint64_t kSeqMax = 4096, kViewMax = 4096, kLeaseMs = 10000;
 constexpr uint32_t kOpenFlagsKnown = 511, kOpenFlagsBuilt = KVC_OPEN_ZERO | KVC_OPEN_POPULATE | KVC_OPEN_VERIFY_READS;
 constexpr const char *kOpenFlagNames[] = {"KVC_OPEN_HOST_DRIVEN", "KVC_OPEN_WAIT", "KVC_OPEN_CREATE", "KVC_OPEN_READ_ONLY", "KVC_OPEN_REQUIRE", "KVC_OPEN_SECURE",
                                           "KVC_OPEN_ZERO", "KVC_OPEN_POPULATE", "KVC_OPEN_VERIFY_READS"};
@@ -31,8 +31,7 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
   const struct {
     const char *name;
     bool set;
-  } later[] = {{"nvme_bytes", o.nvme_bytes != 0}, {"device_bytes", o.device_bytes != 0}, {"queue_max", o.queue_max != 0}, {"view_max", o.view_max != 0},
-               {"worker_count", o.worker_count != 0}, {"connect_timeout_us", o.connect_timeout_us != 0}, {"directory", o.directory != nullptr},
+  } later[] = {{"nvme_bytes", o.nvme_bytes != 0}, {"device_bytes", o.device_bytes != 0}, {"queue_max", o.queue_max != 0}, {"worker_count", o.worker_count != 0}, {"connect_timeout_us", o.connect_timeout_us != 0}, {"directory", o.directory != nullptr},
                {"tenant", o.tenant != nullptr}, {"key_file", o.key_file != nullptr}, {"certificate_file", o.certificate_file != nullptr},
                {"authority_file", o.authority_file != nullptr}, {"providers", o.providers != nullptr}, {"copies", o.copies != 0},
                {"copies_acked", o.copies_acked != 0}, {"log", o.log != nullptr}, {"log_level", o.log_level != 0},
@@ -40,6 +39,7 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
   for (const auto &option : later)
     if (option.set) return fail(error, KVC_ERR_UNSUPPORTED, "%s: not built yet for \"mem:\"", option.name);
   if (o.seq_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "seq_max %u: at most %u", o.seq_max, base::HandleTable::kIndexMax);
+  if (o.view_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "view_max %u: at most %u", o.view_max, base::HandleTable::kIndexMax);
   return KVC_OK;
 }
 
@@ -49,7 +49,8 @@ Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint
     : resource_(seams.metadata_bytes_max), clock_(seams.clock ? *seams.clock : base::system_clock()), slot_(slot), seq_max_(o.seq_max ? o.seq_max : kSeqMax),
       scope_handles_(base::HandleKind::scope, slot, base::HandleTable::kIndexMax, generation, &resource_),
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
-      lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_), store_generation_(generation),
+      lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_),
+      view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_), store_generation_(generation),
       reads_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
 
 Store::~Store() = default;
@@ -100,8 +101,9 @@ kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options
   return KVC_OK;
 }
 
-void Store::close() {
-  const auto next = std::max({scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), store_generation_ + 1});
+kvc_status Store::close(Error &error) {
+  if (const uint32_t views = view_handles_.live_count()) return fail(error, KVC_ERR_BUSY, "%u %s held: release them first", views, views == 1 ? "view is" : "views are");
+  const auto next = std::max({scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), view_handles_.next_generation(), store_generation_ + 1});
   base::store_slot_give(slot_, next);
   seq_handles_.each([this](uint32_t, void *object) {
     auto *seq = static_cast<Sequence *>(object);
@@ -113,6 +115,7 @@ void Store::close() {
   lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
   for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
   delete this;
+  return KVC_OK;
 }
 
 uint64_t Store::deadline(uint64_t lease_ns) const {

@@ -49,8 +49,8 @@ class Store final : seq::NodeSink {
  public:
   /// `options` complete and checked for sizes by the shim.
   [[nodiscard]] static kvc_status open(uint64_t *token, const char *uri, const kvc_store_options &options, const Seams &seams, Error &error);
-  /// Everything of the store becomes stale; frees it.
-  void close();
+  /// Everything of the store becomes stale; frees it.  BUSY, and nothing has happened, while views are held.
+  [[nodiscard]] kvc_status close(Error &error);
 
   [[nodiscard]] kvc_status scope_create(uint64_t *token, const kvc_scope_options &options, Error &error);
   void scope_info(kvc_scope_info &info, Scope &scope);
@@ -71,6 +71,9 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error);
   [[nodiscard]] kvc_status lease_renew(const base::Token &token, uint64_t lease_ms, Error &error);
   [[nodiscard]] kvc_status lease_release(const base::Token &token, Error &error);
+
+  [[nodiscard]] kvc_status view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
+  [[nodiscard]] kvc_status view_release(const base::Token &token, Error &error);
 
   [[nodiscard]] kvc_status object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
   [[nodiscard]] kvc_status object_get(kvc_result &result, ScopeUse &use, std::span<kvc_object> objects, const kvc_object_options &options, Error &error);
@@ -199,7 +202,7 @@ class Store final : seq::NodeSink {
   const base::Clock &clock_;
   const uint32_t slot_, seq_max_;
   memory::Slab slab_;
-  base::HandleTable scope_handles_, seq_handles_, lease_handles_;
+  base::HandleTable scope_handles_, seq_handles_, lease_handles_, view_handles_;
   uint32_t store_generation_;
 
   std::mutex mutex_;

@@ -75,11 +75,11 @@ TEST_F(CallsTest, open) {
     expect(open_with("mem:", [&, bit = flag](kvc_store_options &o) { o.flags = bit | KVC_OPEN_ZERO; }, &host.error), KVC_ERR_UNSUPPORTED, {"flags 0x", name});
   expect(open_with("mem:", [](kvc_store_options &o) { o.memory_bytes = UINT64_MAX; }, &host.error), KVC_ERR_ARGUMENT, {"memory_bytes 18446744073709551615"});
   expect(open_with("mem:", [](kvc_store_options &o) { o.seq_max = (1u << 20) + 1; }, &host.error), KVC_ERR_ARGUMENT, {"seq_max 1048577"});
+  expect(open_with("mem:", [](kvc_store_options &o) { o.view_max = (1u << 20) + 1; }, &host.error), KVC_ERR_ARGUMENT, {"view_max 1048577"});
   const std::vector<std::pair<const char *, std::function<void(kvc_store_options &)>>> later{
       {"nvme_bytes", [](kvc_store_options &o) { o.nvme_bytes = 1; }},
       {"device_bytes", [](kvc_store_options &o) { o.device_bytes = 1; }},
       {"queue_max", [](kvc_store_options &o) { o.queue_max = 1; }},
-      {"view_max", [](kvc_store_options &o) { o.view_max = 1; }},
       {"worker_count", [](kvc_store_options &o) { o.worker_count = 1; }},
       {"connect_timeout_us", [](kvc_store_options &o) { o.connect_timeout_us = 1; }},
       {"directory", [](kvc_store_options &o) { o.directory = "d"; }},

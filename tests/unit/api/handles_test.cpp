@@ -1,5 +1,6 @@
 #include <atomic>
 #include <functional>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -22,7 +23,7 @@ uint64_t bits_of(H *handle) {
 /// A call that takes one handle, all other arguments being right.
 struct Call {
   const char *name;
-  char kind;  // s store, c scope, q sequence, l lease
+  char kind;  // s store, c scope, q sequence, l lease, v view
   bool releases;
   std::function<kvc_status(uint64_t handle, kvc_error *error)> run;
 };
@@ -50,7 +51,7 @@ struct Arguments {
 
   std::vector<Call> calls() {
     std::vector<Call> all = store_calls();
-    for (const std::vector<Call> &more : {scope_calls(), seq_calls()}) all.insert(all.end(), more.begin(), more.end());
+    for (const std::vector<Call> &more : {scope_calls(), seq_calls(), view_calls()}) all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   std::vector<Call> store_calls() {
@@ -142,6 +143,17 @@ struct Arguments {
         {"kvc_lease_release", 'l', true, [](uint64_t h, kvc_error *e) { return kvc_lease_release(handle_of<kvc_lease>(h), e); }},
     };
   }
+  std::vector<Call> view_calls() {
+    return {
+        {"kvc_view_acquire", 'q', false,
+         [](uint64_t h, kvc_error *e) {
+           kvc_view *o;
+           auto r = sized<kvc_rows>();
+           return kvc_view_acquire(&o, &r, handle_of<kvc_seq>(h), 0, 0, 0, e);
+         }},
+        {"kvc_view_release", 'v', true, [](uint64_t h, kvc_error *e) { return kvc_view_release(handle_of<kvc_view>(h), e); }},
+    };
+  }
 };
 
 struct HandlesTest : testing::Test {
@@ -149,24 +161,33 @@ struct HandlesTest : testing::Test {
   Host host{{full_layers(1, 1, 8, 8)}};
   SeqHandle seq = host.create();
   LeaseHandle lease;
+  ViewHandle view;
 
   void SetUp() override {
     kvc_rows rows = arguments.rows;
     rows.token_count = 64;
     ASSERT_EQ(host.append(seq, arguments.tokens, {rows}), KVC_OK) << host.error.message;
     ASSERT_EQ(kvc_seq_lease(lease.out(), seq, 0, KVC_ALL, 0, nullptr, &host.error), KVC_OK);
+    view = acquire();
+  }
+  ViewHandle acquire() {
+    ViewHandle out;
+    kvc_rows rows = sized<kvc_rows>();
+    EXPECT_EQ(kvc_view_acquire(out.out(), &rows, seq, 0, 0, 0, &host.error), KVC_OK) << host.error.message;
+    return out;
   }
   uint64_t live(char kind) const {
     return kind == 's'   ? bits_of<kvc_store>(host.store)
            : kind == 'c' ? bits_of<kvc_scope>(host.scope)
            : kind == 'q' ? bits_of<kvc_seq>(seq)
-                         : bits_of<kvc_lease>(lease);
+           : kind == 'l' ? bits_of<kvc_lease>(lease)
+                         : bits_of<kvc_view>(view);
   }
   std::string state() {
     auto i = sized<kvc_store_info>();
     EXPECT_EQ(kvc_store_get_info(&i, host.store, nullptr), KVC_OK);
     std::string out;
-    for (const uint64_t n : {i.memory_used, i.memory_pinned, i.seq_count, i.lease_count, i.chunk_count, i.object_count})
+    for (const uint64_t n : {i.memory_used, i.memory_pinned, i.seq_count, i.lease_count, i.view_count, i.chunk_count, i.object_count})
       out += std::to_string(n) + " ";
     return out;
   }
@@ -194,7 +215,7 @@ TEST_F(HandlesTest, null_is_refused_by_every_call_but_a_release) {
 TEST_F(HandlesTest, a_handle_of_another_kind_is_refused_by_every_call) {
   const std::string before = state();
   for (const Call &call : arguments.calls())
-    for (const char kind : {'s', 'c', 'q', 'l'})
+    for (const char kind : {'s', 'c', 'q', 'l', 'v'})
       if (kind != call.kind) {
         expect(call, live(kind), KVC_ERR_MISUSE, "another kind");
       }
@@ -228,22 +249,26 @@ TEST_F(HandlesTest, a_released_handle_is_stale_for_every_call_also_when_its_plac
   ScopeHandle other_scope = host.make_scope("again", {full_layers(1, 1, 8, 8)});
   LeaseHandle other_lease;
   ASSERT_EQ(kvc_seq_lease(other_lease.out(), seq, 0, KVC_ALL, 0, nullptr, &host.error), KVC_OK);
-  const uint64_t gone[] = {bits_of<kvc_seq>(other), bits_of<kvc_scope>(other_scope), bits_of<kvc_lease>(other_lease)};
-  other.reset(), other_scope.reset(), other_lease.reset();
+  ViewHandle other_view = acquire();
+  std::map<char, uint64_t> gone{{'q', bits_of<kvc_seq>(other)}, {'c', bits_of<kvc_scope>(other_scope)}, {'l', bits_of<kvc_lease>(other_lease)}, {'v', bits_of<kvc_view>(other_view)}};
+  other.reset(), other_scope.reset(), other_lease.reset(), other_view.reset();
   for (int round = 0; round < 2; round++) {
     const std::string before = state();
     for (const Call &call : arguments.calls())
-      if (call.kind != 's') expect(call, call.kind == 'q' ? gone[0] : call.kind == 'c' ? gone[1] : gone[2], KVC_ERR_STALE, "released");
+      if (call.kind != 's') expect(call, gone[call.kind], KVC_ERR_STALE, "released");
     EXPECT_EQ(state(), before);
     if (round == 1) break;
     other = host.create();
     other_scope = host.make_scope("again", {full_layers(1, 1, 8, 8)});
     ASSERT_EQ(kvc_seq_lease(other_lease.out(), seq, 0, KVC_ALL, 0, nullptr, &host.error), KVC_OK);
+    other_view = acquire();
   }
 }
 
 TEST_F(HandlesTest, B110_after_close_everything_is_stale_also_when_another_store_is_opened_in_its_place) {
-  const uint64_t all[] = {bits_of<kvc_store>(host.store), bits_of<kvc_scope>(host.scope), bits_of<kvc_seq>(seq), bits_of<kvc_lease>(lease)};
+  std::map<char, uint64_t> all;
+  for (const char kind : {'s', 'c', 'q', 'l', 'v'}) all[kind] = live(kind);
+  view.reset();  // while it is held the store is not closed
   ASSERT_EQ(kvc_close(host.store.release(), &host.error), KVC_OK);  // with a live sequence, scope and lease
   host.scope.release(), seq.release(), lease.release();
   for (int round = 0; round < 2; round++) {
@@ -255,10 +280,7 @@ TEST_F(HandlesTest, B110_after_close_everything_is_stale_also_when_another_store
     }
     for (const Call &call : arguments.calls())
       expect(call,
-             all[call.kind == 's'   ? 0
-                 : call.kind == 'c' ? 1
-                 : call.kind == 'q' ? 2
-                                    : 3],
+             all[call.kind],
              KVC_ERR_STALE, call.kind == 's' ? "kvc_store was closed before" : round == 0 ? "of a store that was closed" : "");
   }
 }

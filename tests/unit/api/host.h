@@ -64,6 +64,7 @@ using StoreHandle = Handle<kvc_store, kvc_close>;
 using ScopeHandle = Handle<kvc_scope, kvc_scope_release>;
 using SeqHandle = Handle<kvc_seq, kvc_seq_release>;
 using LeaseHandle = Handle<kvc_lease, kvc_lease_release>;
+using ViewHandle = Handle<kvc_view, kvc_view_release>;
 
 /// A store with one scope.
 struct Host {

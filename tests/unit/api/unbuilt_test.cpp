@@ -49,11 +49,10 @@ TEST_F(Unbuilt, calls_on_sequences_are_unsupported_by_name) {
   EXPECT_EQ(out, nullptr);
 }
 
-TEST_F(Unbuilt, calls_on_stores_regions_views_and_clusters_are_unsupported_by_name) {
+TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {
   uint32_t more = 0;
   char text[8] = {};
   kvc_region *region = garbage<kvc_region>();
-  kvc_view *view = garbage<kvc_view>();
   auto cluster = sized<kvc_cluster_info>();
   auto node = sized<kvc_node>();
   expect(kvc_store_step(&more, host.store, 1, &error), "kvc_store_step");
@@ -62,9 +61,6 @@ TEST_F(Unbuilt, calls_on_stores_regions_views_and_clusters_are_unsupported_by_na
   EXPECT_EQ(region, nullptr);
   expect(kvc_region_release(garbage<kvc_region>(), &error), "kvc_region_release");
   expect(kvc_scope_clear(nullptr, host.scope, nullptr, &error), "kvc_scope_clear");
-  expect(kvc_view_acquire(&view, &rows, seq, 0, 0, 0, &error), "kvc_view_acquire");
-  EXPECT_EQ(view, nullptr);
-  expect(kvc_view_release(garbage<kvc_view>(), &error), "kvc_view_release");
   expect(kvc_cluster_get_info(&cluster, host.store, &error), "kvc_cluster_get_info");
   expect(kvc_cluster_nodes(&node, 1, &count, host.store, &error), "kvc_cluster_nodes");
   expect(kvc_cluster_locate(&node, 1, &count, seq, 0, &error), "kvc_cluster_locate");

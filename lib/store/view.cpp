@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include "store/store.h"
+
+/// Pages lent in place.  A view holds its chunk as a sequence would: a pin on a sealed one, a use of an open one, which makes whoever writes
+/// next copy it first.
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+/// What a view holds, in the word of its handle, so that lending allocates nothing: an open chunk by its address, a sealed one by number and
+/// generation.  Generations of live nodes are odd, addresses are even.
+void *held_word(Ref ref) { return reinterpret_cast<void *>(uint64_t{ref.id} << 32 | ref.generation); }
+void *held_word(OpenChunk *open) { return open; }
+Ref ref_of_word(void *word) {
+  const auto bits = reinterpret_cast<uint64_t>(word);
+  return bits & 1 ? Ref{static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)} : Ref{};
+}
+
+void describe_side(kvc_array &out, const kernels::PageSide &side, uint64_t side_bytes, uint32_t heads, uint64_t tokens) {
+  if (side_bytes == 0) return;
+  out.data = side.data;
+  out.dtype = static_cast<uint32_t>(side.dtype);
+  out.dim_stride = kernels::dtype_bytes(side.dtype);
+  out.token_stride = side.dim * out.dim_stride;
+  out.head_stride = side.page_tokens * out.token_stride;
+  out.block_stride = out.layer_stride = heads * out.head_stride;
+  out.bytes = (heads - 1) * out.head_stride + tokens * out.token_stride;
+}
+
+void describe_bytes(kvc_array &out, uint8_t *data, uint64_t bytes) {
+  out.data = data;
+  out.bytes = bytes;
+  out.dtype = KVC_U8;
+  out.dim_stride = 1;
+}
+
+kvc_status check_place(const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
+  if (flags & ~static_cast<uint32_t>(KVC_VIEW_FRAME)) return fail(error, KVC_ERR_TOO_NEW, "view flags 0x%x: unknown bits", flags & ~static_cast<uint32_t>(KVC_VIEW_FRAME));
+  if (layer >= seq.filled.size()) return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %zu", layer, seq.filled.size());
+  if (token >= seq.filled[layer])
+    return fail(error, KVC_ERR_RANGE, "layer %u: the page of token %llu is asked for, %llu are filled", layer, static_cast<unsigned long long>(token), static_cast<unsigned long long>(seq.filled[layer]));
+  if ((flags & KVC_VIEW_FRAME) && token >= seq.sealed_tokens())
+    return fail(error, KVC_ERR_UNSUPPORTED, "KVC_VIEW_FRAME: the page of token %llu has no frame before its chunk is sealed, %llu tokens are", static_cast<unsigned long long>(token),
+                static_cast<unsigned long long>(seq.sealed_tokens()));
+  return KVC_OK;
+}
+
+}  // namespace
+
+kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
+  KVC_TRY(check_place(seq, layer, token, flags, error));
+  const ChunkLayout &layout = seq.scope->layout;
+  const uint64_t chunk = token / seq.chunk_tokens();
+  uint8_t *slot;
+  KVC_TRY(chunk_data(&slot, seq, chunk, error));
+  OpenChunk *const open = chunk < seq.sealed ? nullptr : seq.open[chunk - seq.sealed];
+  const Ref ref = open ? open->held : seq.table->refs[chunk];
+  if (verify_reads_ && ref && verify_page(*seq.scope, ref, slot, layer, error) != KVC_OK)
+    return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
+  *token_out = view_handles_.add(ref ? held_word(ref) : held_word(open));
+  if (!*token_out) return fail(error, KVC_ERR_BUSY, "%u views are held: release some or raise view_max", view_handles_.live_count());
+  if (ref) {
+    std::lock_guard lock(mutex_);
+    index_->pin(ref);
+  } else {
+    open->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  const ChunkLayout::Page &page = layout.page(layer);
+  rows.layer_begin = layer;
+  rows.layer_count = 1;
+  rows.head_count = page.layers->kv_heads;
+  rows.token_begin = chunk * seq.chunk_tokens();
+  rows.token_count = std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens());
+  rows.memory = KVC_MEMORY_HOST;
+  if (flags & KVC_VIEW_FRAME) {
+    describe_bytes(rows.k, slot + layout.header_offset(layer), codec::frame_header_bytes);
+    describe_bytes(rows.v, slot + page.k_offset, page.padded_bytes());
+  } else {
+    describe_side(rows.k, layout.side(slot, layer, SideKind::k), page.k_bytes, rows.head_count, rows.token_count);
+    describe_side(rows.v, layout.side(slot, layer, SideKind::v), page.v_bytes, rows.head_count, rows.token_count);
+  }
+  return KVC_OK;
+}
+
+kvc_status Store::view_release(const base::Token &token, Error &error) {
+  void *word;
+  if (view_handles_.enter_exclusive(&word, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_view was released before");
+  view_handles_.remove(token);
+  std::lock_guard lock(mutex_);
+  if (const Ref ref = ref_of_word(word)) index_->unpin(ref, next_tick(), true);
+  else open_chunk_unref(static_cast<OpenChunk *>(word));
+  return KVC_OK;
+}
+
+}  // namespace kvc::store
