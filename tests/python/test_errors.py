@@ -122,7 +122,7 @@ def test_a_full_store_says_full_and_changes_nothing():
         assert caught.value.retry == kvc.RETRY_LATER and caught.value.message
 
 
-def test_a_missing_library_is_named_by_the_loader(tmp_path):
+def test_B119_a_missing_library_is_named_by_the_loader(tmp_path):
     package = pathlib.Path(kvc.__file__).parent
     shutil.copytree(package, tmp_path / "kvc")
     (tmp_path / "kvc/libkvc.so.0").unlink()

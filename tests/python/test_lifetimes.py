@@ -34,7 +34,7 @@ def test_handles_end_in_any_order_and_twice(order):
         handles[2].info()
 
 
-def test_the_garbage_collector_ends_them_in_any_order():
+def test_B50_the_garbage_collector_ends_them_in_any_order():
     for order in itertools.permutations(range(5)):
         handles = list(make())
         for i in order:
@@ -81,7 +81,7 @@ def test_with_blocks_end_what_they_opened():
     assert "closed" in repr(store)
 
 
-def test_what_was_gathered_stays_valid_after_the_store():
+def test_B108_what_was_gathered_stays_valid_after_the_store():
     store, scope, seq, _, _ = make()
     model = Model(100)
     k, v = model.poisoned()
@@ -150,7 +150,7 @@ def in_child(work):
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_child_is_told_and_may_open_a_store_of_its_own():
+def test_B100_a_child_is_told_and_may_open_a_store_of_its_own():
     store, scope, seq, fork, lease = make()
     model = Model(100)
 
@@ -177,7 +177,7 @@ def test_a_child_is_told_and_may_open_a_store_of_its_own():
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_child_forked_while_threads_are_inside_does_not_hang():
+def test_B100_a_child_forked_while_threads_are_inside_does_not_hang():
     store, scope, seq, _, _ = make()
     model, stop = Model(100), threading.Event()
     k, v = model.poisoned()

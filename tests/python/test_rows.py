@@ -316,7 +316,7 @@ def test_gather_takes_a_list_of_rows(scope, model):
         np.testing.assert_array_equal(k, model.k[i])
 
 
-def test_device_memory_is_unsupported(scope, model):
+def test_B120_device_memory_is_unsupported(scope, model):
     import struct
 
     class Capsule:

@@ -182,7 +182,7 @@ def test_names_are_equal_in_every_process(scope, shape):
         assert out.split() == [shape.check().fingerprint.hex(), scope.info().fingerprint.hex()]
 
 
-def test_a_shape_serves_two_stores_and_is_not_changed(shape):
+def test_B124_a_shape_serves_two_stores_and_is_not_changed(shape):
     wide = kvc.Shape(dtype=kvc.F32, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=4, v_dim=4)])
     before = repr(shape), repr(wide)
     with kvc.Store("mem:", memory_bytes=64 << 20) as one, kvc.Store("mem:", memory_bytes=64 << 20) as two:

@@ -42,14 +42,14 @@ def counted_during(call):
     return sum(begin < at < end for at in times), end - begin
 
 
-def test_the_interpreter_runs_while_rows_move(large):
+def test_B106_the_interpreter_runs_while_rows_move(large):
     _, seq, rows = large
     count, seconds = counted_during(lambda: [seq.gather(rows) for _ in range(8)])
     assert seconds > 0.02, "too short to tell"
     assert count > seconds * 1000
 
 
-def test_the_interpreter_runs_while_a_store_is_verified(large):
+def test_B106_the_interpreter_runs_while_a_store_is_verified(large):
     store, _, _ = large
     scope = store.scope(model="objects")
     value = np.ones(32 << 20, np.uint8)
@@ -116,7 +116,7 @@ def test_threads_write_one_prefix_and_one_wins_whole(scope):
         assert len(np.unique(k[:, chunk])) == 1 and (k[:, chunk] == v[:, chunk]).all()
 
 
-def test_close_waits_for_the_calls_inside():
+def test_B110_close_waits_for_the_calls_inside():
     for _ in range(20):
         store = kvc.Store("mem:", memory_bytes=64 << 20)
         scope = store.scope(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=3, kv_heads=2, k_dim=8, v_dim=8)]))

@@ -3,6 +3,7 @@ import fnmatch
 import os
 import re
 
+import reports
 import source
 
 LINES_MAX = 500
@@ -247,6 +248,7 @@ RULES = {
     'banned-word': check_banned_words,
     'fault-name': check_faults,
     'header-guard': check_header_guards,
+    'field-reports': reports.check_field_reports,
 }
 
 

@@ -11,6 +11,8 @@ import tempfile
 import rules
 import source
 
+_HEAD = '| id | issue | scenario | tests | waits for |\n|---|---|---|---|---|\n'
+
 # A tree without a fault.
 CLEAN = {
     'CMakeLists.txt': 'add_subdirectory(lib)\n',
@@ -23,8 +25,19 @@ CLEAN = {
     'lib/memory/slab.cpp': '#include "base/check.h"\n#include <vector>\nconst char *s = "getenv(";\n',
     'bindings/python/src/kvc/__init__.py': 'def f():\n    return 1\n',
     'tests/unit/base/CMakeLists.txt': 'kvc_unit_test(base_test check_test.cpp)\n',
-    'tests/unit/base/check_test.cpp': '#include "../../../lib/base/check.h"\n',
+    'tests/unit/base/check_test.cpp': '#include "../../../lib/base/check.h"\nTEST(Check, B01_holds) {}\nTEST(Check, B100Holds) {}\n',
+    'tests/python/test_all.py': 'def test_B01_holds():\n    pass\n',
+    'tests/python/CMakeLists.txt': 'pytest test_all.py\n',
+    'tests/field_reports.md': '| waits for | what that is |\n|---|---|\n| flying | wings |\n\n' + _HEAD +
+                              '| B01 | a/b#1 | x | `Check.B01_holds`<br>`test_B01_holds` | |\n| B03 | a/b#3 | x | | flying |\n| B100 | a/b#4 | x | `Check.B100Holds` | flying |\n',
 }
+
+_ROW = '| B01 | a/b#1 | x | `Check.B01_holds`<br>`test_B01_holds` | |'
+
+
+def _reports(*rows):
+    return '| flying | wings |\n\n' + _HEAD + ''.join(row + '\n' for row in rows) + '| B100 | a/b#4 | x | `Check.B100Holds` | |\n'
+
 
 _LONG = ''.join(f'  x += {i};\n' for i in range(70))
 
@@ -75,6 +88,18 @@ PLANTED = {
     'fault-name': [
         ('a name without a dot', {'lib/memory/slab.cpp': 'bool x = KVC_FAULT("take");\n'}),
         ('a name used twice', {'lib/memory/slab.cpp': 'bool x = KVC_FAULT("base.check.f");\n'}),
+    ],
+    'field-reports': [
+        ('a test that does not exist', {'tests/field_reports.md': _reports('| B01 | a/b#1 | x | `Check.B01_holds`<br>`test_B01_holds`<br>`Check.B01_more` | |')}),
+        ('a test that is in no row', {'tests/field_reports.md': _reports('| B01 | a/b#1 | x | `Check.B01_holds` | |')}),
+        ('a test that only a comment holds', {'tests/unit/base/check_test.cpp': '#include "../../../lib/base/check.h"\n// TEST(Check, B01_holds) {}\nTEST(Check, B100Holds) {}\n'}),
+        ('a test of a row that is not there', {'tests/python/test_all.py': 'def test_B01_holds():\n    pass\ndef test_B77_too():\n    pass\n'}),
+        ('a test without the id', {'tests/python/test_all.py': CLEAN['tests/python/test_all.py'] + 'def test_plain():\n    pass\n',
+                                   'tests/field_reports.md': _reports('| B01 | a/b#1 | x | `Check.B01_holds`<br>`test_B01_holds`<br>`test_plain` | |')}),
+        ('a row with nothing', {'tests/field_reports.md': _reports(_ROW, '| B02 | a/b#2 | x | | |')}),
+        ('a row twice', {'tests/field_reports.md': _reports(_ROW, '| B01 | a/b#2 | x | | flying |')}),
+        ('an ability that nobody explains', {'tests/field_reports.md': _reports(_ROW, '| B02 | a/b#2 | x | | diving |')}),
+        ('a row without an issue', {'tests/field_reports.md': _reports(_ROW, '| B02 | | x | | flying |')}),
     ],
     'header-guard': [
         ('an internal header without #pragma once', {'lib/base/check.h': '#include "kvc/error.h"\n'}),

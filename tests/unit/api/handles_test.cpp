@@ -200,7 +200,7 @@ struct HandlesTest : testing::Test {
   }
 };
 
-TEST_F(HandlesTest, null_is_refused_by_every_call_but_a_release) {
+TEST_F(HandlesTest, B109_null_is_refused_by_every_call_but_a_release) {
   const std::string before = state();
   for (const Call &call : arguments.calls()) {
     if (call.releases) {

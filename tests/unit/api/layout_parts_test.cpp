@@ -319,7 +319,7 @@ TEST(Conversions, convert_in_every_layout_where_both_sides_have_their_own_dtype)
   }
 }
 
-TEST(Numbers, nan_infinity_and_minus_zero_survive_bit_for_bit) {
+TEST(Numbers, B23_nan_infinity_and_minus_zero_survive_bit_for_bit) {
   const uint32_t specials[] = {0x7FC00000, 0x7F800001, 0xFFC12345, 0x7FFFFFFF, 0x7F800000, 0xFF800000, 0x80000000, 0x00000001, 0x807FFFFF};
   const uint16_t halves[] = {0x7E00, 0x7C01, 0xFE77, 0x7FFF, 0x7C00, 0xFC00, 0x8000, 0x0001, 0x83FF};
   for (const uint32_t dtype : {KVC_F32, KVC_F16, KVC_BF16}) {

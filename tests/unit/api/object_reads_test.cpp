@@ -80,7 +80,7 @@ struct ObjectReadsTest : testing::Test {
   }
 };
 
-TEST_F(ObjectReadsTest, keys_whose_names_look_alike_in_the_table_are_told_apart) {
+TEST_F(ObjectReadsTest, B06_keys_whose_names_look_alike_in_the_table_are_told_apart) {
   // Found among six million: with this seed they share, as names in a first scope, home and tag in a table of 1,024.
   constexpr uint64_t pairs[][2] = {{4490652, 5109960}, {9631, 5719607}, {389349, 5120636}, {4850519, 6065409}, {2693716, 3267883}};
   uint8_t seed[32];

@@ -49,7 +49,7 @@ TEST(Arena, RefusesNoBytesAndMoreThanItCanNumber) {
   }
 }
 
-TEST(Arena, IsTouchedOnUseUnlessAskedToPopulate) {
+TEST(Arena, B132IsTouchedOnUseUnlessAskedToPopulate) {
   base::Error error;
   Arena lazy;
   ASSERT_EQ(lazy.open({.bytes = 4 * kHuge}, error), KVC_OK);

@@ -1,0 +1,232 @@
+// What is held and what goes: leases, eviction, room.
+#include <atomic>
+#include <thread>
+
+#include "field_host.h"
+
+namespace kvc::field {
+namespace {
+
+TEST(FieldReports, B40_with_a_lease_a_gather_gives_what_the_match_promised_while_all_else_is_evicted) {
+  FieldHost host(4u << 20);
+  constexpr int kPrompts = 8;
+  constexpr uint64_t kTokens = 64;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> misses{0}, hits{0};
+  std::atomic<int> wrong{0};
+  const auto reader = [&](int number) {
+    model::Random random(static_cast<uint64_t>(number));
+    const auto &geometry = host.geometry;
+    for (int i = 0; i < 150; i++) {
+      const auto prompt = static_cast<int32_t>(random() % kPrompts);
+      const std::vector<int32_t> tokens = ids(kTokens, prompt);
+      auto info = sized<kvc_match_info>();
+      auto options = sized<kvc_seq_options>();
+      options.lease_ms = KVC_FOREVER;
+      kvc_seq *raw = nullptr;
+      if (kvc_match(&raw, &info, host.scope, tokens.data(), kTokens, &options, nullptr, nullptr) != KVC_OK) {
+        wrong++;
+        return;
+      }
+      const SeqHandle seq(raw);
+      (info.tokens == kTokens ? hits : misses)++;
+      std::this_thread::yield();
+      for (uint32_t l = 0; l < geometry.layers.size(); l++) {
+        const uint64_t end = info.tokens;
+        if (end) {
+          Block to(geometry, {l, 1, 0, geometry.layers[l].heads}, end, random);
+          kvc_rows rows = to.rows();
+          rows.token_count = end;
+          const auto stamps = [&](uint32_t layer, uint64_t row) { return model::stamp_of(static_cast<uint64_t>(prompt), layer, row); };
+          if (kvc_gather(nullptr, seq, &rows, 1, nullptr, nullptr) != KVC_OK || !to.mismatch(stamps, end).empty()) wrong++;
+        }
+        // What was missing is appended behind what was found.
+        if (end < kTokens) {
+          Block from(geometry, {l, 1, 0, geometry.layers[l].heads}, kTokens - end, random);
+          from.fill([&](uint32_t layer, uint64_t row) { return model::stamp_of(static_cast<uint64_t>(prompt), layer, end + row); });
+          kvc_rows rows = from.rows();
+          rows.token_begin = end, rows.token_count = kTokens - end;
+          if (kvc_append(seq, tokens.data() + end, l ? 0 : kTokens - end, &rows, 1, nullptr, nullptr) != KVC_OK) wrong++;
+        }
+      }
+    }
+  };
+  std::thread evictor([&] {
+    const std::string value(200u << 10, 'e');
+    for (int i = 0; !stop; i++) {
+      const std::string key = std::to_string(i);
+      kvc_bytes part{const_cast<char *>(value.data()), value.size()};
+      kvc_object object{};
+      object.key = key.data(), object.key_size = key.size(), object.parts = &part, object.part_count = 1;
+      const kvc_status status = kvc_object_put(nullptr, host.scope, &object, 1, nullptr, nullptr, nullptr);
+      if (status != KVC_OK && status != KVC_ERR_FULL) wrong++;
+    }
+  });
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; i++) readers.emplace_back(reader, i);
+  for (std::thread &thread : readers) thread.join();
+  stop = true;
+  evictor.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(hits, 0u);
+  EXPECT_GT(misses, 0u) << "nothing was ever evicted";
+}
+
+TEST(FieldReports, B40_without_a_lease_a_gather_gives_a_shorter_length_and_never_a_mix) {
+  FieldHost host(2u << 20);
+  const std::vector<int32_t> tokens = ids(96);
+  host.stored(tokens, 1);
+  uint64_t length = 0;
+  const SeqHandle seq = host.match(tokens, &length);
+  ASSERT_EQ(length, 96u);
+  host.clock.advance_ms(1001);
+  host.press();
+  const auto to = host.blocks(96);
+  std::vector<kvc_rows> rows;
+  for (const auto &block : to) rows.push_back(block->rows()), rows.back().token_count = 96;
+  auto result = sized<kvc_result>();
+  ASSERT_EQ(kvc_gather(&result, seq, rows.data(), rows.size(), nullptr, &host.error), KVC_ERR_GONE) << host.error.message;
+  ASSERT_LT(result.done, 96u);
+  EXPECT_EQ(result.retry, static_cast<uint32_t>(KVC_RETRY_RECOMPUTE));
+  EXPECT_EQ(host.read(seq, 0, result.done, 1), "");
+  EXPECT_EQ(host.info_of(seq).tokens_held, result.done);
+  ASSERT_EQ(kvc_seq_truncate(seq, result.done, &host.error), KVC_OK) << host.error.message;
+  const std::vector<int32_t> rest(tokens.begin() + static_cast<int64_t>(result.done), tokens.end());
+  ASSERT_EQ(host.append(seq, rest, result.done, 96, 2), KVC_OK) << host.error.message;
+  EXPECT_EQ(host.read(seq, 0, 96, [&](uint64_t token) { return token < result.done ? 1 : 2; }), "");
+}
+
+TEST(FieldReports, B42_holding_one_chunk_of_a_chain_keeps_it_and_all_before_it_and_eviction_says_what_is_short) {
+  for (const uint64_t held : {uint64_t{3}, uint64_t{2}}) {  // C of A-B-C, then B
+    FieldHost host(2u << 20);
+    const std::vector<int32_t> tokens = ids(3 * kChunk);
+    LeaseHandle lease;
+    {
+      const SeqHandle seq = host.stored(tokens, 1);
+      ASSERT_EQ(kvc_seq_lease(lease.out(), seq, (held - 1) * kChunk, kChunk, KVC_FOREVER, nullptr, &host.error), KVC_OK) << host.error.message;
+    }
+    host.press();
+    uint64_t length = 0;
+    SeqHandle seq = host.match(tokens, &length);
+    EXPECT_EQ(length, held * kChunk);
+    EXPECT_EQ(host.read(seq, 0, length, 1), "");
+    seq.reset();
+    // As large as the store: more than what is not held.
+    const std::string all(host.info().memory_bytes - 4096, 'a');
+    EXPECT_EQ(host.put(host.scope, "all", all), KVC_ERR_FULL);
+    EXPECT_NE(std::string(host.error.message), "");
+    host.match(tokens, &length);
+    EXPECT_EQ(length, held * kChunk);
+    lease.reset();
+    EXPECT_EQ(host.put(host.scope, "all", all), KVC_OK) << host.error.message;
+  }
+}
+
+TEST(FieldReports, B53_a_second_release_fails_and_takes_nothing_from_the_other_holder) {
+  FieldHost host(2u << 20);
+  const std::vector<int32_t> tokens = ids(64);
+  host.stored(tokens, 1);
+  const SeqHandle seq = host.match(tokens, nullptr, KVC_FOREVER);
+  kvc_lease *first = nullptr;
+  LeaseHandle second;
+  ASSERT_EQ(kvc_seq_lease(&first, seq, 0, KVC_ALL, KVC_FOREVER, nullptr, &host.error), KVC_OK);
+  ASSERT_EQ(kvc_seq_lease(second.out(), seq, 0, KVC_ALL, KVC_FOREVER, nullptr, &host.error), KVC_OK);
+  ASSERT_EQ(kvc_lease_release(first, &host.error), KVC_OK);
+  const kvc_store_info before = host.info();
+  for (int i = 0; i < 3; i++) EXPECT_EQ(kvc_lease_release(first, &host.error), KVC_ERR_STALE);
+  const kvc_store_info after = host.info();
+  EXPECT_EQ(after.lease_count, before.lease_count);
+  EXPECT_EQ(after.memory_pinned, before.memory_pinned);
+  kvc_seq *other = host.match(tokens).release();
+  ASSERT_EQ(kvc_seq_release(other, &host.error), KVC_OK);
+  EXPECT_EQ(kvc_seq_release(other, &host.error), KVC_ERR_STALE);
+  host.press();
+  EXPECT_EQ(host.read(seq, 0, 64, 1), "");
+}
+
+TEST(FieldReports, B55_churn_of_short_and_long_sequences_leaves_bookkeeping_and_memory_level) {
+  FieldHost host(4u << 20);
+  const auto bookkeeping = [&] {
+    void *store = nullptr;
+    base::Error error;
+    const auto token = base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_store *>(host.store)));
+    EXPECT_EQ(base::store_of(&store, token, base::HandleKind::store, error), KVC_OK);
+    return static_cast<store::Store *>(store)->metadata().used_bytes();
+  };
+  uint64_t most_early = 0, most_late = 0;
+  for (int32_t i = 0; i < 600; i++) {
+    host.stored(ids(host.random() % 4 ? 1 + host.random() % 40 : 300, i), 1);
+    uint64_t &most = i < 200 ? most_early : most_late;
+    most = std::max(most, bookkeeping());
+    ASSERT_LE(host.info().memory_used, host.info().memory_bytes);
+  }
+  EXPECT_GT(host.metrics().evicted_chunks, 500u);
+  EXPECT_LE(most_late, most_early + most_early / 20);
+}
+
+TEST(FieldReports, B58_what_is_short_is_evicted_and_no_more_least_used_first) {
+  FieldHost host(4u << 20);
+  // Fill with sequences of one chunk until the first has to go: that is how many there is room for.
+  int32_t count = 0;
+  for (; host.metrics().evicted_chunks == 0; count++) host.stored(ids(kChunk, count), 1);
+  const auto capacity = static_cast<uint64_t>(count - 1);
+  ASSERT_GT(capacity, 100u);
+  // What goes: 8 beyond what is free.  Then 48 of which 40 are free.
+  const kvc_store_info full = host.info();
+  EXPECT_EQ(full.chunk_count, capacity);
+  FieldHost fresh(4u << 20);
+  for (int32_t i = 0; i < static_cast<int32_t>(capacity) - 40; i++) fresh.stored(ids(kChunk, i), 1);
+  for (int32_t i = 0; i < 20; i++) fresh.match(ids(kChunk, i));  // hot
+  ASSERT_EQ(fresh.metrics().evicted_chunks, 0u);
+  const SeqHandle large = fresh.stored(ids(48 * kChunk, 77777), 2);
+  EXPECT_EQ(fresh.metrics().evicted_chunks, 8u);
+  uint64_t length = 0;
+  for (int32_t i = 0; i < 40; i++) {
+    auto options = sized<kvc_seq_options>();
+    options.flags = KVC_SEQ_PEEK;
+    auto info = sized<kvc_match_info>();
+    const std::vector<int32_t> tokens = ids(kChunk, i);
+    ASSERT_EQ(kvc_match(nullptr, &info, fresh.scope, tokens.data(), tokens.size(), &options, nullptr, &fresh.error), KVC_OK);
+    length += info.tokens;
+    EXPECT_EQ(info.tokens, i >= 20 && i < 28 ? 0 : kChunk) << i;
+  }
+  EXPECT_EQ(length, 32 * kChunk);
+  EXPECT_EQ(fresh.read(large, 0, 48 * kChunk, 2), "");
+}
+
+TEST(FieldReports, B125_gauges_are_what_a_count_of_ones_own_gives) {
+  FieldHost host;
+  kvc_store_info info = host.info();
+  EXPECT_EQ(info.memory_used + info.memory_pinned + info.chunk_count + info.object_count + info.seq_count + info.lease_count, 0u);
+  std::vector<SeqHandle> seqs;
+  std::vector<LeaseHandle> leases;
+  for (int32_t i = 0; i < 10; i++) {
+    seqs.push_back(host.stored(ids(40, i), 1));  // two chunks and an open one
+    leases.emplace_back();
+    ASSERT_EQ(kvc_seq_lease(leases.back().out(), seqs.back(), 0, kChunk, KVC_FOREVER, nullptr, &host.error), KVC_OK);
+    ASSERT_EQ(host.put(host.scope, std::to_string(i), "value"), KVC_OK);
+  }
+  info = host.info();
+  EXPECT_EQ(info.chunk_count, 20u);
+  EXPECT_EQ(info.object_count, 10u);
+  EXPECT_EQ(info.seq_count, 10u);
+  EXPECT_EQ(info.lease_count, 10u);
+  EXPECT_LE(info.memory_pinned, info.memory_used);
+  EXPECT_LE(info.memory_used, info.memory_bytes);
+  seqs.clear();
+  const uint64_t by_leases = host.info().memory_pinned;
+  leases.clear();
+  info = host.info();
+  EXPECT_GT(by_leases, info.memory_pinned);
+  EXPECT_EQ(info.memory_pinned, 0u);
+  EXPECT_EQ(info.seq_count + info.lease_count, 0u);
+  const std::string all(info.memory_bytes - 4096, 'a');
+  ASSERT_EQ(host.put(host.scope, "all", all), KVC_OK) << host.error.message;
+  info = host.info();
+  EXPECT_EQ(info.chunk_count, 0u);
+  EXPECT_EQ(info.object_count, 1u);
+  EXPECT_GE(info.memory_used, all.size());
+}
+
+}  // namespace
+}  // namespace kvc::field
