@@ -10,7 +10,6 @@
 %ignore kvc_store_flush;
 %ignore kvc_region_register;
 %ignore kvc_region_release;
-%ignore kvc_scope_clear;
 %ignore kvc_seq_reorder;
 %ignore kvc_seq_compact;
 %ignore kvc_seq_prefetch;
@@ -40,6 +39,7 @@
 #define GIVES_RESULT_kvc_object_exists 1
 #define GIVES_RESULT_kvc_object_delete 0
 #define GIVES_RESULT_kvc_gather 1
+#define GIVES_RESULT_kvc_scope_clear 1
 %}
 
 /* ---- The GIL is released around every call that may wait: for a transfer, or for another thread's turn in the store. */

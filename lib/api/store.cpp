@@ -124,7 +124,17 @@ kvc_status kvc_scope_get_info(kvc_scope_info *info, const kvc_scope *scope, kvc_
   });
 }
 
-kvc_status kvc_scope_clear(kvc_result *, kvc_scope *, const kvc_call *, kvc_error *error) { return unsupported(error, "kvc_scope_clear"); }
+kvc_status kvc_scope_clear(kvc_result *result, kvc_scope *scope, const kvc_call *call, kvc_error *error) {
+  return guard(error, [&](Error &e) {
+    return with_result(result, KVC_OP_SCOPE_CLEAR, call, e, [&](kvc_result &r) -> kvc_status {
+      KVC_TRY(check_call(call, e));
+      ScopeUse use;
+      KVC_TRY(use.enter(token_of(scope), e));
+      use.store().scope_clear(r, use.scope());
+      return KVC_OK;
+    });
+  });
+}
 
 kvc_status kvc_scope_release(kvc_scope *scope, kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {

@@ -195,6 +195,20 @@ void Index::unname(Ref ref) {
   if (n.pins == 0 && n.leaf()) remove(ref.id, false);
 }
 
+void Index::clear(uint32_t scope) {
+  for (uint32_t id = 1; id < node_count_; id++) {
+    if (!live(id) || rest(id)->scope != scope) continue;
+    Node &n = *at(id);
+    if (n.flags & node_object) {
+      drop(ref_of(id));
+      continue;
+    }
+    if (!(n.flags & (node_unnamed | node_dropped))) leave_name(id);
+    set_flags(n, n.flags | node_unnamed);
+    if (n.pins == 0 && n.leaf()) remove(id, true);
+  }
+}
+
 bool Index::evict() {
   while (!heap_.empty()) {
     const HeapEntry top = heap_.front();

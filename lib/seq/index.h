@@ -112,6 +112,9 @@ class Index {
   void drop(Ref ref);
   /// Takes the name away from a node that has one and whose ancestors lost theirs: only those who hold it know it from now on.
   void unname(Ref ref);
+  /// Takes all names of a scope away: nobody finds them from now on.  What nobody holds goes, the rest with its last holder.  Looks at every node there
+  /// is, once.
+  void clear(uint32_t scope);
   /// Removes the least recently used node that nobody holds.  False: everything left is held.
   bool evict();
 

@@ -30,6 +30,9 @@ class KeyOrder {
     if (at == map_->end() || at->second != ref) at = std::find_if(map_->begin(), map_->end(), [&](const auto &entry) { return entry.second == ref; });
     if (at != map_->end()) map_->erase(at);
   }
+  void clear() {
+    if (map_) map_->clear();
+  }
   const Map &map() const { return *map_; }
   std::pmr::memory_resource *resource() const { return resource_; }
 

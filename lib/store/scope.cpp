@@ -135,6 +135,17 @@ kvc_status Store::scope_release(const base::Token &token, Error &error) {
   return KVC_OK;
 }
 
+void Store::scope_clear(kvc_result &result, Scope &scope) {
+  std::lock_guard lock(mutex_);
+  reap(clock_.now_ns());
+  reads_.settle(*index_);
+  const uint64_t count = scope.chunk_count + scope.object_count, bytes = scope.bytes_host;
+  scope.key_order.clear();
+  index_->clear(scope.id);
+  result.done = count - scope.chunk_count - scope.object_count;
+  result.bytes = result.bytes_host = bytes - scope.bytes_host;
+}
+
 void Store::scope_info(kvc_scope_info &info, Scope &scope) {
   std::lock_guard lock(mutex_);
   reads_.settle(*index_);

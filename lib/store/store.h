@@ -54,6 +54,7 @@ class Store final : seq::NodeSink {
 
   [[nodiscard]] kvc_status scope_create(uint64_t *token, const kvc_scope_options &options, Error &error);
   void scope_info(kvc_scope_info &info, Scope &scope);
+  void scope_clear(kvc_result &result, Scope &scope);
   [[nodiscard]] kvc_status scope_release(const base::Token &token, Error &error);
 
   [[nodiscard]] kvc_status seq_create(uint64_t *token, Scope &scope, const kvc_seq_options &options, Error &error);

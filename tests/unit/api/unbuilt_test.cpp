@@ -60,7 +60,6 @@ TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {
   expect(kvc_region_register(&region, host.store, text, 8, KVC_MEMORY_HOST, 0, &error), "kvc_region_register");
   EXPECT_EQ(region, nullptr);
   expect(kvc_region_release(garbage<kvc_region>(), &error), "kvc_region_release");
-  expect(kvc_scope_clear(nullptr, host.scope, nullptr, &error), "kvc_scope_clear");
   expect(kvc_cluster_get_info(&cluster, host.store, &error), "kvc_cluster_get_info");
   expect(kvc_cluster_nodes(&node, 1, &count, host.store, &error), "kvc_cluster_nodes");
   expect(kvc_cluster_locate(&node, 1, &count, seq, 0, &error), "kvc_cluster_locate");

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, Literal, Mapping, Seq
 from . import _native
 from .errors import Gone, NotFound, RangeError
 from .handle import Handle
-from .info import MatchInfo, ScopeInfo
+from .info import MatchInfo, Result, ScopeInfo
 from .seq import Extra, Lease, Seq
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class Scope(Handle):
 
     def info(self) -> ScopeInfo:
         return ScopeInfo(*_native.kvc_scope_get_info(self._handle))
+
+    def clear(self, *, timeout_us: int = 0) -> Result:
+        """Nobody finds anything of the scope any more; what nobody holds is dropped: `done` things, `bytes` bytes."""
+        return Result(*_native.kvc_scope_clear(self._handle, timeout_us)[:-1])
 
     # ---- sequences
 
