@@ -213,8 +213,7 @@ void frame_exact_layout(FrameHeader &header, uint64_t k_bytes, uint64_t v_bytes,
   header.sections = {};
   header.sections[section_k_exact] = {frame_header_bytes, static_cast<uint32_t>(k_bytes), k_sum};
   if (v_bytes == 0) return;
-  const uint32_t other = header.v_dim != 0 ? section_v_exact : section_second;
-  header.sections[other] = {frame_header_bytes + padded(k_bytes), static_cast<uint32_t>(v_bytes), v_sum};
+  header.sections[section_of_second(header.v_dim)] = {frame_header_bytes + padded(k_bytes), static_cast<uint32_t>(v_bytes), v_sum};
 }
 
 }  // namespace kvc::codec

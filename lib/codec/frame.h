@@ -46,6 +46,8 @@ void frame_encode(uint8_t *out, const FrameHeader &header);
 /// frame_bytes, which are those the caller has.  `out` is written on success only.
 [[nodiscard]] kvc_status frame_decode(FrameHeader &out, const uint8_t *header, uint64_t frame_bytes, base::Error &error);
 
+/// Where the part of an exact page beside K stands.
+constexpr SectionKind section_of_second(uint32_t v_dim) { return v_dim != 0 ? section_v_exact : section_second; }
 /// Lays out an exact page: sets the format, K in section 7, the other part in section 8 or, where v_dim is 0, in section 9 (a latent page's
 /// rope part, a state's second blob; 0 bytes: none), sums as given; all other sections become absent.  Set the dims first.  Both sizes fit
 /// a u32.

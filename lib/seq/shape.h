@@ -19,6 +19,8 @@ struct LayerRun {
   uint64_t k_row_bytes() const;
   /// The same of the other part; 0 if it is absent.
   uint64_t v_row_bytes() const;
+  /// Elements of that part in a head's row.
+  uint32_t second_dim() const { return kind == KVC_LAYER_LATENT ? rope_dim : v_dim; }
   /// Rows of a head in a page: chunk_tokens, in state layers 1.
   uint32_t page_rows(uint32_t chunk_tokens) const { return kind == KVC_LAYER_STATE ? 1 : chunk_tokens; }
 };

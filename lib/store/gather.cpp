@@ -14,11 +14,12 @@ using base::fail;
 kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, uint32_t layer, Error &error) {
   const ChunkLayout::Page &page = scope.layout.page(layer);
   const kernels::Table &kernel = kernels::table();
+  const codec::SectionKind other = codec::section_of_second(page.layers->kind == KVC_LAYER_FULL ? page.layers->v_dim : 0);
   codec::FrameHeader header;
   kvc_status status = codec::frame_decode(header, slot + scope.layout.header_offset(layer), codec::frame_header_bytes + page.padded_bytes(), error);
   if (status == KVC_OK &&
       (kernel.sum(slot + page.k_offset, page.k_bytes) != header.sections[codec::section_k_exact].sum ||
-       (page.v_bytes && kernel.sum(slot + page.v_offset, page.v_bytes) != header.sections[codec::section_v_exact].sum) || KVC_FAULT("store.page.verify")))
+       (page.v_bytes && kernel.sum(slot + page.v_offset, page.v_bytes) != header.sections[other].sum) || KVC_FAULT("store.page.verify")))
     status = fail(error, KVC_ERR_CORRUPT, "layer %u: the sum of a page does not match its header", layer);
 #ifdef KVC_MUTATE_CHECKSUM
   status = KVC_OK;

@@ -11,9 +11,8 @@ void ChunkLayout::init(const seq::Shape &shape) {
   pages_.reserve(shape.layer_count);
   uint64_t at = 0;
   for (const seq::LayerRun &run : shape.runs) {
-    const uint64_t rows = static_cast<uint64_t>(run.kv_heads) * shape.chunk_tokens;
-    const uint64_t k_bytes = rows * run.k_dim * kernels::dtype_bytes(static_cast<kernels::Dtype>(run.k_dtype));
-    const uint64_t v_bytes = rows * run.v_dim * kernels::dtype_bytes(static_cast<kernels::Dtype>(run.v_dtype));
+    const uint64_t rows = static_cast<uint64_t>(run.kv_heads) * run.page_rows(shape.chunk_tokens);
+    const uint64_t k_bytes = rows * run.k_row_bytes(), v_bytes = rows * run.v_row_bytes();
     for (uint32_t i = 0; i < run.layer_count; i++) {
       pages_.push_back({at, at + codec::padded(k_bytes), static_cast<uint32_t>(k_bytes), static_cast<uint32_t>(v_bytes), &run});
       at += codec::padded(k_bytes) + codec::padded(v_bytes);
@@ -28,7 +27,7 @@ void ChunkLayout::init(const seq::Shape &shape) {
 kernels::PageSide ChunkLayout::side(uint8_t *slot, uint32_t layer, SideKind kind) const {
   const Page &p = pages_[layer];
   if (kind == SideKind::k) return {slot + p.k_offset, static_cast<kernels::Dtype>(p.layers->k_dtype), p.layers->k_dim, chunk_tokens_};
-  return {slot + p.v_offset, static_cast<kernels::Dtype>(p.layers->v_dtype), p.layers->v_dim, chunk_tokens_};
+  return {slot + p.v_offset, static_cast<kernels::Dtype>(p.layers->v_dtype), p.layers->second_dim(), chunk_tokens_};
 }
 
 }  // namespace kvc::store

@@ -11,7 +11,7 @@ namespace kvc::store {
 
 enum class SideKind { k, v };
 
-/// Where everything of a chunk lies in its slot: pages by layer, each K then V (exact, head-major, on 64 B), then the frame headers by
+/// Where everything of a chunk lies in its slot: pages by layer, each K then V or what stands in its place (exact, head-major, on 64 B), then the frame headers by
 /// layer, then how many token ids are known and the ids.  Open rows use the same places, so sealing moves nothing.
 class ChunkLayout {
  public:

@@ -195,6 +195,33 @@ kvc_status check_distinct(const Side &side, const kvc_array &array, const Run &r
   return check_nesting(axes, piece, name, error);
 }
 
+/// A latent layer's row in one array, [latent | rope]: resolved as one side, then cut in two.
+kvc_status resolve_one_row(Run &run, const kvc_rows &rows, const Touched &touched, Direction direction, Error &error) {
+  const uint32_t k_dim = run.layers->k_dim, rope_dim = run.layers->rope_dim;
+  if (rows.k.dtype == 0 && run.layers->k_dtype != run.layers->v_dtype)
+    return fail(error, KVC_ERR_SHAPE, "k.dtype is 0: the latent part is %s and the rope part %s; name one dtype for the row, or give the rope part in v",
+                dtype_name(run.layers->k_dtype), dtype_name(run.layers->v_dtype));
+  KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, k_dim + rope_dim, run.layers->k_dtype, "k", direction, error));
+  Side rope;
+  KVC_TRY(side_dtype(rope, rows.k, run.layers->v_dtype, "k", error));
+  KVC_TRY(check_distinct(run.k, rows.k, run, touched, "k", error));
+  kernels::RowsSide &r = run.k.rows;
+  const uint64_t element = kernels::dtype_bytes(r.dtype);
+  if (r.dim_stride == r.dim_group * element || r.dim_group >= k_dim + rope_dim) {
+    r.dim_group = 1;
+    r.dim_stride = element;
+  } else if (k_dim % r.dim_group) {
+    return fail(error, KVC_ERR_ARGUMENT, "k.dim_group %u: the rope part would begin inside a group; it must divide the %u dims before it, or give the rope part in v",
+                r.dim_group, k_dim);
+  }
+  run.v = run.k;
+  run.v.rows.data += k_dim / r.dim_group * r.dim_stride;
+  run.k.dim = k_dim;
+  run.v.dim = rope_dim;
+  run.one_row = true;
+  return KVC_OK;
+}
+
 kvc_status check_plain(const kvc_rows &rows, Error &error) {
   if (rows.flags) return fail(error, KVC_ERR_TOO_NEW, "rows.flags 0x%x: unknown bits", rows.flags);
   if (rows.memory > KVC_MEMORY_CUDA_MANAGED) return fail(error, KVC_ERR_ARGUMENT, "rows.memory %u: no such kind", rows.memory);
@@ -267,8 +294,9 @@ kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, 
   KVC_TRY(resolve_tokens(run, rows, direction, filled, error));
   Touched touched;
   if (rows.block_tokens) KVC_TRY(scan_blocks(touched, rows, run.token_count, direction, scratch, error));
+  if (run.layers->rope_dim && rows.k.data && !rows.v.data) return resolve_one_row(run, rows, touched, direction, error);
   KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, run.layers->k_dim, run.layers->k_dtype, "k", direction, error));
-  KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->v_dim, run.layers->v_dtype, "v", direction, error));
+  KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->second_dim(), run.layers->v_dtype, "v", direction, error));
   if (!run.k.present && !run.v.present) return fail(error, KVC_ERR_ARGUMENT, "k.data and v.data are both NULL: nothing to move");
   KVC_TRY(check_distinct(run.k, rows.k, run, touched, "k", error));
   return check_distinct(run.v, rows.v, run, touched, "v", error);

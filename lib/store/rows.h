@@ -36,6 +36,7 @@ struct Run {
   uint32_t token_unit = 1;
   const seq::LayerRun *layers = nullptr;
   Side k, v;
+  bool one_row = false;  // of a latent layer: k and v are the two parts of one array
 
   uint64_t token_end() const { return token_begin + token_count; }
   const Side &side(SideKind kind) const { return kind == SideKind::k ? k : v; }

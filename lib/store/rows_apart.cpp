@@ -39,6 +39,7 @@ struct Place {
   const Side *side;
   const Run *run;
   size_t run_index;
+  uint64_t dim;
 };
 
 /// Slots of a side that are one comb: tokens [in_block, +tokens) of every block in `blocks`, or without blocks the whole range.
@@ -92,7 +93,7 @@ void add_comb(std::pmr::vector<Comb> &out, const Place &place, const Slots &slot
 
 void add_slots(std::pmr::vector<Comb> &out, const Place &place, const Slots &slots) {
   const kernels::RowsSide &r = place.side->rows;
-  const uint64_t dim = place.side->dim, group = r.dim_group, element = kernels::dtype_bytes(r.dtype);
+  const uint64_t dim = place.dim, group = r.dim_group, element = kernels::dtype_bytes(r.dtype);
   if (dim / group) add_comb(out, place, slots, 0, dim / group, group * element);
   if (dim % group) add_comb(out, place, slots, dim / group, 1, dim % group * element);
 }
@@ -203,13 +204,15 @@ kvc_status check_combs(std::span<Comb> combs, std::pmr::memory_resource *scratch
 kvc_status check_runs_apart(std::span<const Run> runs, std::pmr::memory_resource *scratch, Error &error) {
   if (runs.size() == 1) {  // the common call
     const Side &k = runs[0].k, &v = runs[0].v;
-    if (!k.present || !v.present || k.span_end <= v.span_begin || v.span_end <= k.span_begin) return KVC_OK;
+    if (!k.present || !v.present || runs[0].one_row || k.span_end <= v.span_begin || v.span_end <= k.span_begin) return KVC_OK;
   }
   std::pmr::vector<Place> places(scratch);
   places.reserve(runs.size() * 2);
   for (size_t i = 0; i < runs.size(); i++)
-    for (const Side *side : {&runs[i].k, &runs[i].v})
-      if (side->present) places.push_back({side->span_begin, side->span_end, side, &runs[i], i});
+    for (const Side *side : {&runs[i].k, &runs[i].v}) {
+      if (!side->present || (runs[i].one_row && side == &runs[i].v)) continue;
+      places.push_back({side->span_begin, side->span_end, side, &runs[i], i, uint64_t{side->dim} + (runs[i].one_row ? runs[i].v.dim : 0)});
+    }
   std::sort(places.begin(), places.end(), [](const Place &a, const Place &b) { return a.begin < b.begin; });
   std::pmr::vector<Comb> combs(scratch);
   for (size_t first = 0; first < places.size();) {  // spans that hang together

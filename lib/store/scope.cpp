@@ -91,7 +91,8 @@ kvc_status Store::scope_create(uint64_t *token, const kvc_scope_options &o, Erro
   if (o.shape) {
     KVC_TRY(seq::shape_check(shape, *o.shape, error));
     for (const seq::LayerRun &run : shape.runs)
-      if (run.kind != KVC_LAYER_FULL) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: kind %u is not built yet, full attention is", run.layer_begin, run.kind);
+      if (run.kind != KVC_LAYER_FULL && run.kind != KVC_LAYER_LATENT)
+        return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: kind %u is not built yet, full attention and latent layers are", run.layer_begin, run.kind);
   }
   const seq::ScopeIdentity identity{view(o.tenant), view(o.model), view(o.revision), view(o.adapter), {static_cast<const char *>(o.salt), o.salt_size}};
   const seq::Name name = seq::scope_name(identity, shape.fingerprint);

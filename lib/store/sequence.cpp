@@ -221,7 +221,7 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   info.lease_left_ms = deadline_ns == KVC_FOREVER ? KVC_FOREVER : deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
   uint64_t numbers = 0, units = 0;
   for (const seq::LayerRun &run : seq.scope->shape.runs) {
-    numbers += static_cast<uint64_t>(run.layer_count) * run.kv_heads * (run.k_dim + run.v_dim) * seq.chunk_tokens();
+    numbers += static_cast<uint64_t>(run.layer_count) * run.kv_heads * (uint64_t{run.k_dim} + run.second_dim()) * seq.chunk_tokens();
     units += static_cast<uint64_t>(run.layer_count) * run.kv_heads * 2;
   }
   info.bits_effective = slots ? static_cast<double>(layout.slot_bytes()) * 8 / static_cast<double>(numbers) : 0;

@@ -130,9 +130,9 @@ TEST_F(CallsTest, scope_create) {
            o.precision = &p;
          }),
          KVC_ERR_UNSUPPORTED, {"precision"});
-  kvc_layer latent{1, KVC_LAYER_LATENT, 1, 512, 0, 64, 0, 0, 0, {}}, window{1, KVC_LAYER_WINDOW, 1, 8, 8, 0, 100, 0, 0, {}},
+  kvc_layer window{1, KVC_LAYER_WINDOW, 1, 8, 8, 0, 100, 0, 0, {}},
       state_layer{1, KVC_LAYER_STATE, 1, 64, 0, 0, 0, 0, 0, {}};
-  for (const kvc_layer *l : {&latent, &window, &state_layer}) {
+  for (const kvc_layer *l : {&window, &state_layer}) {
     shape.layers = l;
     expect(with([](kvc_scope_options &) {}), KVC_ERR_UNSUPPORTED, {"layer 0", "kind"});
   }
