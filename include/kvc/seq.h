@@ -200,13 +200,15 @@ KVC_API kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t toke
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_truncate(kvc_seq *seq, uint64_t tokens, kvc_error *error);
 
-/** Beam search: seqs[i] becomes what seqs[source[i]] was; all or nothing.
- * @param seqs      borrowed: the sequences, of equal scopes and parts; alone on these handles
+/** Beam search: seqs[i] becomes what seqs[source[i]] was; all or nothing.  An index may stand in `source` several times: those sequences
+ * share what they have, as forks do, and write copies.  A sequence becomes the other with all that it is, its lease_ms and PRIVATE too; what
+ * nobody becomes is let go.  Cost independent of length.
+ * @param seqs      borrowed: the sequences, of equal scopes and parts, none of them twice; alone on these handles
  * @param source    borrowed: for each, the index of the one that it becomes
- * @param seq_count entries of both
+ * @param seq_count entries of both; not 0
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: an index.  SHAPE: unequal scopes or parts
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  RANGE: an index.  SHAPE: unequal scopes or parts.  MISUSE: of two stores, or one is in use
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source, size_t seq_count, kvc_error *error);
 
 /** Keeps only the listed positions, renumbered from 0; original positions stay in the rows' rotation.  The sequence becomes private: it is

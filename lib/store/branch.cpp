@@ -8,10 +8,8 @@ namespace kvc::store {
 
 using base::fail;
 
-kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, Error &error) {
-  const uint64_t wanted = tokens == KVC_ALL ? from.length : tokens;
-  if (wanted > from.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(from.length));
-  KVC_TRY(check_left(from, wanted, error));
+/// All of a sequence, for a handle of its own; shares what it can.  Nobody writes to `from` meanwhile.
+Store::SequencePtr Store::copy_of(const Sequence &from) {
   SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
   seq->scope = from.scope;
   seq->is_private = from.is_private;
@@ -38,6 +36,14 @@ kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, E
     }
     if ((seq->pinned = from.pinned)) index_->pin(seq->pinned);
   }
+  return seq;
+}
+
+kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, Error &error) {
+  const uint64_t wanted = tokens == KVC_ALL ? from.length : tokens;
+  if (wanted > from.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(from.length));
+  KVC_TRY(check_left(from, wanted, error));
+  SequencePtr seq = copy_of(from);
   Sequence &made = *seq;
   if (tokens != KVC_ALL) {
     kvc_status status;

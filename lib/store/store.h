@@ -65,6 +65,8 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status gather(kvc_result &result, const Sequence &seq, std::span<const kvc_rows> rows, Error &error);
   [[nodiscard]] kvc_status fork(uint64_t *token, const Sequence &seq, uint64_t tokens, Error &error);
   [[nodiscard]] kvc_status truncate(Sequence &seq, uint64_t tokens, Error &error);
+  /// Enters the handles itself, all of this store.
+  [[nodiscard]] kvc_status reorder(std::span<const base::Token> seqs, std::span<const uint32_t> source, Error &error);
   void seq_info(kvc_seq_info &info, const Sequence &seq);
   /// The handle is held exclusively; ends it.
   void seq_release(Sequence &seq, const base::Token &token);
@@ -120,6 +122,7 @@ class Store final : seq::NodeSink {
   using SequencePtr = std::unique_ptr<Sequence, SequenceDelete>;
   kvc_status make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &options, Error &error);
   kvc_status add_sequence(uint64_t *token, SequencePtr seq, Error &error);
+  SequencePtr copy_of(const Sequence &from);
   void drop_open(Sequence &seq, uint64_t keep);
   void let_go(Sequence &seq);
   void open_chunk_unref(OpenChunk *open);

@@ -128,6 +128,12 @@ struct Arguments {
            return kvc_seq_fork(&o, handle_of<kvc_seq>(h), KVC_ALL, e);
          }},
         {"kvc_seq_truncate", 'q', false, [](uint64_t h, kvc_error *e) { return kvc_seq_truncate(handle_of<kvc_seq>(h), 0, e); }},
+        {"kvc_seq_reorder", 'q', false,
+         [](uint64_t h, kvc_error *e) {
+           kvc_seq *const one = handle_of<kvc_seq>(h);
+           const uint32_t source = 0;
+           return kvc_seq_reorder(&one, &source, 1, e);
+         }},
         {"kvc_seq_get_info", 'q', false,
          [](uint64_t h, kvc_error *e) {
            auto i = sized<kvc_seq_info>();
