@@ -212,13 +212,15 @@ KVC_API kvc_status kvc_seq_truncate(kvc_seq *seq, uint64_t tokens, kvc_error *er
 KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source, size_t seq_count, kvc_error *error);
 
 /** Keeps only the listed positions, renumbered from 0; original positions stay in the rows' rotation.  The sequence becomes private: it is
- * no prefix of anything any more.
+ * no prefix of anything any more.  All or nothing.  Leading chunks that stay whole are shared with whoever has them; all other rows are copied,
+ * so that there must be room for them beside the chunks they come from.  Cut are rows and ids past the length; ids of kept tokens stay known.
  * @param seq            borrowed: the sequence; alone on this handle
- * @param positions      borrowed: rising
+ * @param positions      borrowed: rising, none twice; NULL with count 0: nothing is kept
  * @param position_count entries of `positions`
  * @param error          borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: past the length, not rising.  GONE: evicted after a lapse.  UNSUPPORTED: it has state layers
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  RANGE: past the length, not rising.  GONE: evicted after a lapse, or failed its check.  FULL: no room for the copies.
+ *         UNSUPPORTED: it has state layers
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error);
 
 /** Brings rows to a tier, by the deadline if it can; with KVC_CALL_DETACH it does not wait.

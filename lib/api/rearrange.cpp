@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "api/shim.h"
@@ -9,21 +10,24 @@ using namespace kvc::api;
 
 namespace {
 
-/// The tokens of `seqs`, all of `store`, none of them twice.
-kvc_status read_handles(const Store *store, std::pmr::vector<Token> &out, kvc_seq *const *seqs, size_t count, Error &error) {
-  std::pmr::vector<const kvc_seq *> sorted(seqs, seqs + count, out.get_allocator());
+kvc_status check_distinct(std::span<kvc_seq *const> seqs, std::pmr::memory_resource *scratch, Error &error) {
+  std::pmr::vector<const kvc_seq *> sorted(seqs.begin(), seqs.end(), scratch);
   std::sort(sorted.begin(), sorted.end());
-  out.reserve(count);
-  for (size_t i = 0; i < count; i++) {
-    void *object;
-    KVC_TRY(base::store_of(&object, token_of(seqs[i]), HandleKind::seq, error));
-    if (object != store) return fail(error, KVC_ERR_MISUSE, "seqs[%zu] is of another store than seqs[0]", i);
-    out.push_back(token_of(seqs[i]));
-  }
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice == sorted.end()) return KVC_OK;
-  const auto first = std::find(seqs, seqs + count, *twice), second = std::find(first + 1, seqs + count, *twice);
-  return fail(error, KVC_ERR_ARGUMENT, "seqs[%td] and seqs[%td] are the same sequence: it cannot become two", first - seqs, second - seqs);
+  const auto first = std::find(seqs.begin(), seqs.end(), *twice), second = std::find(first + 1, seqs.end(), *twice);
+  return fail(error, KVC_ERR_ARGUMENT, "seqs[%td] and seqs[%td] are the same sequence: it cannot become two", first - seqs.begin(), second - seqs.begin());
+}
+
+/// All of them alone, all of one store.
+kvc_status enter_all(std::pmr::vector<SeqUse> &uses, std::pmr::vector<store::Sequence *> &out, std::span<kvc_seq *const> seqs, Error &error) {
+  for (size_t i = 0; i < seqs.size(); i++) {
+    Error why;
+    if (const kvc_status status = uses[i].enter(seqs[i], SeqUse::Mode::exclusive, why); status != KVC_OK) return fail(error, status, "seqs[%zu]: %s", i, why.message);
+    if (&uses[i].store() != &uses[0].store()) return fail(error, KVC_ERR_MISUSE, "seqs[%zu] is of another store than seqs[0]", i);
+    out.push_back(&uses[i].seq());
+  }
+  return KVC_OK;
 }
 
 }  // namespace
@@ -38,8 +42,20 @@ kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source, size_t 
     void *object;
     KVC_TRY(base::store_of(&object, token_of(seqs[0]), HandleKind::seq, e));
     auto *store = static_cast<Store *>(object);
-    std::pmr::vector<Token> tokens(store->resource());
-    KVC_TRY(read_handles(store, tokens, seqs, seq_count, e));
-    return store->reorder(tokens, {source, seq_count}, e);
+    KVC_TRY(check_distinct({seqs, seq_count}, store->resource(), e));
+    std::pmr::vector<SeqUse> uses(seq_count, store->resource());
+    std::pmr::vector<store::Sequence *> entered(store->resource());
+    entered.reserve(seq_count);
+    KVC_TRY(enter_all(uses, entered, {seqs, seq_count}, e));
+    return store->reorder(entered, {source, seq_count}, e);
+  });
+}
+
+kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    SeqUse use;
+    KVC_TRY(use.enter(seq, SeqUse::Mode::exclusive, e));
+    if (position_count && !positions) return fail(e, KVC_ERR_ARGUMENT, "positions is NULL but position_count is %zu", position_count);
+    return use.store().compact(use.seq(), {positions, position_count}, e);
   });
 }

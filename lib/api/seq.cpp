@@ -229,7 +229,6 @@ kvc_status kvc_lease_release(kvc_lease *lease, kvc_error *error) {
   });
 }
 
-kvc_status kvc_seq_compact(kvc_seq *, const uint64_t *, size_t, kvc_error *error) { return unsupported(error, "kvc_seq_compact"); }
 kvc_status kvc_seq_prefetch(kvc_result *, const kvc_seq *, const kvc_rows *, size_t, uint32_t, const kvc_call *, kvc_error *error) {
   return unsupported(error, "kvc_seq_prefetch");
 }

@@ -231,8 +231,6 @@ void HandleTable::leave_exclusive(const Token &token) {
   word.store(before & ~kWriter, std::memory_order_release);
 }
 
-void HandleTable::replace(const Token &token, void *object) { entry(token.index)->object.store(object, std::memory_order_release); }
-
 void HandleTable::remove(const Token &token) { free_entry(entry(token.index), token.index); }
 
 kvc_status HandleTable::retire(void **object, const Token &token) {

@@ -44,8 +44,6 @@ class HandleTable {
   /// Object for writing: alone, or KVC_ERR_MISUSE.  Ends with leave_exclusive or remove.
   kvc_status enter_exclusive(void **object, const Token &token);
   void leave_exclusive(const Token &token);
-  /// Another object behind a handle held exclusively.
-  void replace(const Token &token, void *object);
   /// Ends a handle held exclusively.
   void remove(const Token &token);
   /// Ends a handle that others may be using: KVC_OK and *object non-null when the caller destroys it now, null when its last user will.

@@ -11,31 +11,12 @@ using base::fail;
 /// All of a sequence, for a handle of its own; shares what it can.  Nobody writes to `from` meanwhile.
 Store::SequencePtr Store::copy_of(const Sequence &from) {
   SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
-  seq->scope = from.scope;
-  seq->is_private = from.is_private;
-  seq->write_id_given = from.write_id_given;
-  std::copy(std::begin(from.write_id), std::end(from.write_id), seq->write_id);
-  seq->lease_ns = from.lease_ns;
-  seq->root = from.root;
-  seq->sealed = from.sealed;
-  seq->held = from.held;
-  seq->given = from.given;
-  seq->ids = from.ids;
-  seq->extras = from.extras;
-  seq->truncated_to = from.truncated_to;
-  seq->filled = from.filled;
-  seq->length = from.length;
-  seq->names = from.names;
-  seq->open.reserve(from.open.size());
-  if ((seq->table = from.table)) seq->table->users.fetch_add(1, std::memory_order_relaxed);
-  {
-    std::lock_guard lock(mutex_);
-    for (OpenChunk *open : from.open) {
-      if (open) open->users.fetch_add(1, std::memory_order_relaxed);
-      seq->open.push_back(open);
-    }
-    if ((seq->pinned = from.pinned)) index_->pin(seq->pinned);
-  }
+  static_cast<SequenceState &>(*seq) = from;  // nothing below fails: what it names is used once more
+  if (seq->table) seq->table->users.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  for (OpenChunk *open : seq->open)
+    if (open) open->users.fetch_add(1, std::memory_order_relaxed);
+  if (seq->pinned) index_->pin(seq->pinned);
   return seq;
 }
 

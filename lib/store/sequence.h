@@ -31,8 +31,9 @@ struct OpenChunk {
   bool gone = false;        // `held` was evicted, or failed its check, while it was not pinned: it is no more
 };
 
-struct Sequence {
-  explicit Sequence(std::pmr::memory_resource *resource) : ids(resource), extras(resource), filled(resource), names(resource), open(resource) {}
+/// What a sequence is, apart from its handle.
+struct SequenceState {
+  explicit SequenceState(std::pmr::memory_resource *resource) : ids(resource), extras(resource), filled(resource), names(resource), open(resource) {}
 
   Scope *scope = nullptr;
   bool is_private = false, write_id_given = false;
@@ -53,11 +54,14 @@ struct Sequence {
   std::pmr::vector<seq::Name> names;  // of chunks sealed + i, as far as their ids are known and they were asked for
   std::pmr::vector<OpenChunk *> open;  // chunk sealed + i; null: no row yet
 
-  mutable std::atomic<uint64_t> used_tick{0}, deadline_ns{0};
-
   uint64_t chunk_tokens() const { return scope->layout.chunk_tokens(); }
   uint64_t sealed_tokens() const { return sealed * chunk_tokens(); }
   seq::Ref tip() const { return sealed ? table->refs[sealed - 1] : seq::Ref{}; }
+};
+
+struct Sequence : SequenceState {
+  using SequenceState::SequenceState;
+  mutable std::atomic<uint64_t> used_tick{0}, deadline_ns{0};
 };
 
 /// Leading tokens left after a lapse; UINT64_MAX: all.

@@ -65,8 +65,8 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status gather(kvc_result &result, const Sequence &seq, std::span<const kvc_rows> rows, Error &error);
   [[nodiscard]] kvc_status fork(uint64_t *token, const Sequence &seq, uint64_t tokens, Error &error);
   [[nodiscard]] kvc_status truncate(Sequence &seq, uint64_t tokens, Error &error);
-  /// Enters the handles itself, all of this store.
-  [[nodiscard]] kvc_status reorder(std::span<const base::Token> seqs, std::span<const uint32_t> source, Error &error);
+  [[nodiscard]] kvc_status reorder(std::span<Sequence *const> seqs, std::span<const uint32_t> source, Error &error);
+  [[nodiscard]] kvc_status compact(Sequence &seq, std::span<const uint64_t> positions, Error &error);
   void seq_info(kvc_seq_info &info, const Sequence &seq);
   /// The handle is held exclusively; ends it.
   void seq_release(Sequence &seq, const base::Token &token);
@@ -133,6 +133,13 @@ class Store final : seq::NodeSink {
   void take_up(Sequence &seq);
   kvc_status check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
+
+  // rearrange.cpp
+  void drop_sequence(Sequence *seq);
+  kvc_status copy_kept(uint8_t *to, const Sequence &from, std::span<const uint64_t> kept, Error &error);
+  void keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_t> positions, uint64_t shared);
+  kvc_status check_open_room(const Sequence &from, Error &error) const;
+  kvc_status compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, Error &error);
 
   // match.cpp
   struct Walk;

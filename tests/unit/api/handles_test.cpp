@@ -134,6 +134,7 @@ struct Arguments {
            const uint32_t source = 0;
            return kvc_seq_reorder(&one, &source, 1, e);
          }},
+        {"kvc_seq_compact", 'q', false, [](uint64_t h, kvc_error *e) { return kvc_seq_compact(handle_of<kvc_seq>(h), nullptr, 0, e); }},
         {"kvc_seq_get_info", 'q', false,
          [](uint64_t h, kvc_error *e) {
            auto i = sized<kvc_seq_info>();

@@ -28,10 +28,8 @@ struct Unbuilt : testing::Test {
 
 TEST_F(Unbuilt, calls_on_sequences_are_unsupported_by_name) {
   kvc_seq *out = garbage<kvc_seq>();
-  const uint64_t positions[] = {0};
   const float mass[] = {1};
   const auto hint = sized<kvc_hint>();
-  expect(kvc_seq_compact(seq, positions, 1, &error), "kvc_seq_compact");
   expect(kvc_seq_prefetch(nullptr, seq, &rows, 1, KVC_TIER_HOST, nullptr, &error), "kvc_seq_prefetch");
   expect(kvc_seq_importance(seq, 0, 1, 0, mass, 1, &error), "kvc_seq_importance");
   expect(kvc_seq_budget(seq, nullptr, &error), "kvc_seq_budget");

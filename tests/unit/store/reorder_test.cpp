@@ -175,6 +175,8 @@ TEST_F(ReorderTest, refused_memory_at_any_point_changes_nothing_and_leaks_nothin
     EXPECT_EQ(metadata_bytes(), metadata);
     EXPECT_EQ(info().memory_used, used);
   }
+  seqs.clear();
+  EXPECT_EQ(info().memory_pinned, 0u);
 }
 
 TEST_F(ReorderTest, lapsed_sequences_are_taken_up_and_what_went_is_gone_in_what_they_become) {
