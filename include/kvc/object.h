@@ -38,14 +38,22 @@ typedef struct kvc_object {
   void *stream;           /**< as kvc_rows.stream */
 } kvc_object;
 
-/** How to run a batch.  Not built yet, KVC_ERR_UNSUPPORTED when set: ttl_ms, layout. */
+/** How to run a batch.  Not built yet, KVC_ERR_UNSUPPORTED when set: ttl_ms.
+ *
+ * A value put with a layout is K and V rows of the scope's layers; it is held as pages and read back, by any parts, as the very bytes that were put.
+ *   - Every value of the batch lies so.  k.data and v.data are offsets in it (0 too; a layer without V leaves v zero), `bytes` of 0 is: to its end.
+ *   - layers: a run of one geometry, SHAPE or RANGE else; heads: any of theirs; tokens: as many as token_count says, whole chunks or not.
+ *   - Every byte of the value belongs to exactly one element.  ARGUMENT names the stride that makes elements overlap, or the first byte that none
+ *     covers.
+ *   - dtypes are the shape's: a conversion could not be undone (SHAPE).  token_begin is 0: an object's tokens have no positions.  No block table,
+ *     no token_list (ARGUMENT).
+ * All that objects do holds for them: equal bytes may be put again with another layout or none, and pages that fail their check are GONE. */
 typedef struct kvc_object_options {
   uint32_t size;          /**< sizeof(kvc_object_options), by KVC_INIT */
   uint32_t flags;         /**< KVC_OBJECT_* */
   uint64_t ttl_ms;        /**< put: unused for so long, milliseconds: dropped; 0: the scope's */
   uint64_t lease_ms;      /**< exists with KVC_OBJECT_LEASE: milliseconds; 0: the store's */
-  const kvc_rows *layout; /**< put: values are rows that lie so, k.data and v.data being offsets in the value: held as pages in any format
-                               the scope allows, read back in this layout; NULL: lossless bytes.  Borrowed */
+  const kvc_rows *layout; /**< put: values are rows that lie so, k.data and v.data being offsets in the value; NULL: plain bytes.  Borrowed */
 } kvc_object_options;
 
 /** Flags of kvc_object_options. */
@@ -63,8 +71,8 @@ enum {
  * @param options      borrowed: how; NULL: all defaults
  * @param call         borrowed: how to run it; NULL: block
  * @param error        borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  EXISTS: the key holds other bytes.  FULL: no room, and nothing left that may be evicted.  UNAVAILABLE, TIMEOUT: out of
- *         reach
+ * @return KVC_OK.  EXISTS: the key holds other bytes.  FULL: no room, and nothing left that may be evicted.  SHAPE, RANGE: the layout is none of
+ *         the scope's shape.  UNAVAILABLE, TIMEOUT: out of reach
  * @since 0.1.0 */
 KVC_API kvc_status kvc_object_put(kvc_result *result, const kvc_scope *scope, kvc_object *objects, size_t object_count,
                                   const kvc_object_options *options, const kvc_call *call, kvc_error *error);

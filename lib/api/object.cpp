@@ -24,6 +24,11 @@ kvc_status batch(kvc_result *result, const kvc_scope *scope, kvc_object *objects
       KVC_TRY(use.enter(token_of(scope), e));
       kvc_object_options o;
       KVC_TRY(read_options(o, options, "options", e));
+      kvc_rows layout;
+      if (o.layout) {
+        KVC_TRY(read_struct(layout, o.layout, o.layout->size, "layout", e));
+        o.layout = &layout;
+      }
       if (!objects || !object_count) return fail(e, KVC_ERR_ARGUMENT, "objects %s, object_count %zu: nothing to do", objects ? "given" : "NULL", object_count);
       std::span<kvc_object> items(objects, object_count);
       return body(use, r, items, o, e);

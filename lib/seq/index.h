@@ -27,6 +27,7 @@ enum NodeFlags : uint32_t {
   node_unnamed = 2,  // of a private sequence: never found by name, gone with its last holder
   node_dropped = 4,  // failed its check: reads as gone, never found again; freed when nobody holds it
   node_queued = 8,   // stands in the queue of what may be evicted; the index's own
+  node_typed = 16,   // an object that is held as frames
 };
 
 /// What a lookup touches: one cache line.  `payload` is the owner's (where its bytes lie): ids only here, never bytes.

@@ -4,6 +4,7 @@
 #include "kernels/rows.h"
 #include "store/object.h"
 #include "store/store.h"
+#include "store/typed.h"
 
 /// What a store tells about itself, and the check of everything it holds.
 namespace kvc::store {
@@ -49,6 +50,11 @@ kvc_status Store::verify_object(const seq::Node &node, Error &error) {
     return fail(error, KVC_ERR_CORRUPT, "an object's header does not match its sum");
   }
 #endif
+  if (node.flags & seq::node_typed) {
+    const kvc_status status = verify_typed(slot, error);
+    if (status != KVC_OK) metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+    return status;
+  }
   const uint64_t bytes = header.value_bytes;
   const auto *sums = reinterpret_cast<const uint64_t *>(slot + object_sums_offset(bytes));
   for (uint64_t i = 0; i < object_piece_count(bytes); i++) {

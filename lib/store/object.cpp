@@ -10,6 +10,7 @@
 #include "kernels/rows.h"
 #include "store/memory.h"
 #include "store/store.h"
+#include "store/typed.h"
 
 namespace kvc::store {
 
@@ -101,7 +102,7 @@ kvc_status check_object_options(const kvc_object_options &o, uint32_t allowed, E
   if (o.flags & ~known) return fail(error, KVC_ERR_TOO_NEW, "object flags 0x%x: unknown bits", o.flags & ~known);
   if (o.flags & ~allowed) return fail(error, KVC_ERR_ARGUMENT, "object flags 0x%x: not for this call", o.flags & ~allowed);
   if (o.ttl_ms) return fail(error, KVC_ERR_UNSUPPORTED, "ttl_ms: not built yet");
-  if (o.layout) return fail(error, KVC_ERR_UNSUPPORTED, "layout: typed objects are not built yet");
+  if (o.layout && !(allowed & KVC_OBJECT_GROUP)) return fail(error, KVC_ERR_ARGUMENT, "layout: only a put takes one, an object is read back in its own");
   return KVC_OK;
 }
 
@@ -131,6 +132,11 @@ struct Store::Prepared {
 };
 
 namespace {
+uint32_t typed_flag(const TypedPut *typed) { return typed ? static_cast<uint32_t>(seq::node_typed) : 0; }
+kvc_status check_put(uint64_t &bytes, const kvc_object &object, const TypedPut *typed, Error &error) {
+  KVC_TRY(check_object(&bytes, object, error));
+  return typed ? check_covered(typed->record, bytes, error) : KVC_OK;
+}
 bool is_short(std::string_view key) { return key.size() <= sizeof(seq::Name) - sizeof(uint64_t); }
 base::Sha256 &thread_hash() {
   thread_local base::Sha256 hash;
@@ -142,6 +148,15 @@ base::Sha256 &thread_hash() {
 void Store::prepare_names(std::span<const kvc_object> objects) {
   for (const kvc_object &object : objects)
     if (!is_short(key_of(object))) return (void)thread_hash();
+}
+
+/// The same for a layout, whose frames bear an object's whole name and a write id.
+kvc_status Store::prepare_layout(TypedPut &out, const kvc_rows &layout, const Scope &scope, Error &error) {
+  KVC_TRY(resolve_layout(out.record, layout, scope, &resource_, error));
+  out.scope = &scope;
+  draw_write_id(out.write_id.data());
+  (void)thread_hash();
+  return KVC_OK;
 }
 
 /// Short keys are their own name in this process's index, so that finding them costs no hash of 64-byte blocks; long ones go by digest.  Written
@@ -161,24 +176,25 @@ void Store::object_index_name(seq::Name &out, const Scope &scope, std::string_vi
 }
 
 /// Name and bytes are known, the item is checked.
-kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, Error &error) {
-  KVC_TRY(take_slot(&out.slot, object_slot_bytes(out.bytes), error));
+kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Error &error) {
+  KVC_TRY(take_slot(&out.slot, typed ? typed_slot_bytes(typed->record) : object_slot_bytes(out.bytes), error));
   uint8_t *slot = slab_.data(out.slot);
   auto *header = reinterpret_cast<ObjectHeader *>(slot);
   *header = {out.bytes, static_cast<uint32_t>(object.key_size), 0, {}, {}};
   std::memcpy(header->key, object.key, object.key_size);
   header->sum = header_sum(*header);
-  fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes);
+  if (typed) fill_typed(slot, *typed, seq::object_name(thread_hash(), typed->scope->name, key_of(object)), object);
+  else fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes);
   return KVC_OK;
 }
 
 /// Under the lock; KVC_ERR_BUSY when the key is there already, as `ref`, and the slot is still the caller's.
-kvc_status Store::insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, Error &error) {
+kvc_status Store::insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, uint32_t node_flags, Error &error) {
   if ((*ref = index_->find_object(prepared.name))) return KVC_ERR_BUSY;
   seq::Node node{};
   node.name = prepared.name;
   node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
-  node.flags = seq::node_object;
+  node.flags = seq::node_object | node_flags;
   node.value_bytes = static_cast<uint32_t>(std::min<uint64_t>(prepared.bytes, UINT32_MAX));
   node.tick = next_tick();
   KeyOrder::Place place;
@@ -207,8 +223,10 @@ kvc_status Store::compare_object(Ref pinned, const kvc_object &object, uint64_t 
   const uint8_t *slot = slot_data(index_->node(pinned));
   const auto *header = reinterpret_cast<const ObjectHeader *>(slot);
   bool equal = bytes == header->value_bytes;
+  const bool typed = (index_->node(pinned).flags & seq::node_typed) != 0;
+  if (equal && typed) equal = equal_typed(slot, object);
   const uint8_t *at = slot + sizeof(ObjectHeader);
-  for (uint64_t i = 0; equal && i < object.part_count; at += object.parts[i].bytes, i++)
+  for (uint64_t i = 0; equal && !typed && i < object.part_count; at += object.parts[i].bytes, i++)
     equal = object.parts[i].bytes == 0 || std::memcmp(at, object.parts[i].data, object.parts[i].bytes) == 0;
   if (equal) return KVC_OK;
   return fail(error, KVC_ERR_EXISTS, "the key holds %llu other bytes: delete it first", static_cast<unsigned long long>(header->value_bytes));
@@ -218,6 +236,7 @@ kvc_status Store::compare_object(Ref pinned, const kvc_object &object, uint64_t 
 struct Store::Puts {
   static constexpr size_t item_max = 16;
   std::span<kvc_object> objects;
+  const TypedPut *typed;
   std::array<Prepared, item_max> items;
   size_t bad = SIZE_MAX;  // the first that failed, and why
   Error why;
@@ -239,7 +258,7 @@ void Store::look_up(Puts &puts, const Scope &scope) {
     Error error;
     item.slot = {};
     item.there = {};
-    puts.settle(i, check_object(&item.bytes, puts.objects[i], error), error);
+    puts.settle(i, check_put(item.bytes, puts.objects[i], puts.typed, error), error);
     if (item.status != KVC_OK) continue;
     object_index_name(item.name, scope, key_of(puts.objects[i]));
     index_->prefetch_object(index_->hash(item.name));
@@ -259,9 +278,9 @@ size_t Store::copy_in(Puts &puts) {
     any = any || item.there;
     if (item.status != KVC_OK || item.there) continue;
     Error error;
-    kvc_status status = prepare_object(item, puts.objects[i], error);
+    kvc_status status = prepare_object(item, puts.objects[i], puts.typed, error);
     if (status == KVC_ERR_FULL && any) return i;
-    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], error);
+    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], puts.typed, error);
     puts.settle(i, status, error);
     any = any || status == KVC_OK;
     puts.ahead_of(i + 1);
@@ -290,7 +309,7 @@ void Store::finish_put(Puts &puts, size_t count, Scope &scope) {
       Prepared &item = puts.items[i];
       if (!item.slot.generation) continue;
       Error error;
-      const kvc_status status = insert_object(&item.there, item, puts.objects[i], scope, error);
+      const kvc_status status = insert_object(&item.there, item, puts.objects[i], scope, typed_flag(puts.typed), error);
       if (status == KVC_ERR_BUSY) index_->pin(item.there);
       else puts.settle(i, status, error), item.there = {};
     }
@@ -309,7 +328,7 @@ void Store::finish_put(Puts &puts, size_t count, Scope &scope) {
 
 /// A group on its way through a put: ends with what it holds given back.
 struct Store::Group {
-  Group(Store &owner, size_t count) : store(owner), items(count, &owner.resource_) {}
+  Group(Store &owner, size_t count, const TypedPut *layout) : store(owner), typed(layout), items(count, &owner.resource_) {}
   ~Group() {
     for (const Prepared &item : items)
       if (item.slot.generation) store.slab_.give(item.slot);
@@ -318,6 +337,7 @@ struct Store::Group {
       if (item.there) store.index_->unpin(item.there, store.next_tick(), false);
   }
   Store &store;
+  const TypedPut *typed;
   std::pmr::vector<Prepared> items;
   size_t bad = 0;
 };
@@ -336,7 +356,7 @@ kvc_status Store::prepare_group(Group &group, std::span<kvc_object> objects, Err
     Prepared &item = group.items[i];
     group.bad = i;
     if (item.there) KVC_TRY(compare_object(item.there, objects[i], item.bytes, error));
-    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], error));
+    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], group.typed, error));
   }
   return KVC_OK;
 }
@@ -355,7 +375,7 @@ kvc_status Store::insert_group(Group &group, Scope &scope, std::span<kvc_object>
       continue;
     }
     Ref ref;
-    status = insert_object(&ref, item, objects[i], scope, error);
+    status = insert_object(&ref, item, objects[i], scope, typed_flag(group.typed), error);
     if (status == KVC_OK) inserted.push_back(ref);
     // The same key twice in one group: the second is compared with the first, which nobody else has seen.
     else if (status == KVC_ERR_BUSY && std::ranges::find(inserted, ref) != inserted.end())
@@ -367,12 +387,12 @@ kvc_status Store::insert_group(Group &group, Scope &scope, std::span<kvc_object>
 }
 
 /// All items become visible in one hold of the lock, or none.
-kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error) {
-  Group group(*this, objects.size());
+kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const TypedPut *typed, Error &error) {
+  Group group(*this, objects.size(), typed);
   kvc_status status = KVC_OK;
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
     Prepared &item = group.items[group.bad = i];
-    if ((status = check_object(&item.bytes, objects[i], error)) == KVC_OK) object_index_name(item.name, scope, key_of(objects[i]));
+    if ((status = check_put(item.bytes, objects[i], typed, error)) == KVC_OK) object_index_name(item.name, scope, key_of(objects[i]));
   }
   if (status == KVC_OK) do {
       if ((status = prepare_group(group, objects, error)) == KVC_OK) status = insert_group(group, scope, objects, error);
@@ -402,10 +422,14 @@ void Store::drop_object(Ref ref) {
 kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
   KVC_TRY(check_object_options(o, KVC_OBJECT_GROUP, error));
   prepare_names(objects);
-  if (o.flags & KVC_OBJECT_GROUP) return put_group(result, scope, objects, error);
+  std::optional<TypedPut> layout;
+  if (o.layout) KVC_TRY(prepare_layout(layout.emplace(), *o.layout, scope, error));
+  const TypedPut *typed = layout ? &*layout : nullptr;
+  if (o.flags & KVC_OBJECT_GROUP) return put_group(result, scope, objects, typed, error);
   Outcome outcome{result, error};
   for (size_t at = 0; at < objects.size();) {
     Puts puts;
+    puts.typed = typed;
     puts.objects = objects.subspan(at, std::min(Puts::item_max, objects.size() - at));
     look_up(puts, scope);
     const size_t count = copy_in(puts);

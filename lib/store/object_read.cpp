@@ -8,6 +8,7 @@
 #include "store/object.h"
 #include "store/scope_use.h"
 #include "store/store.h"
+#include "store/typed.h"
 
 /// What looks at objects: get, exists, list.
 namespace kvc::store {
@@ -97,7 +98,8 @@ kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wante
     if (const Ref ref = index_->ref_of(read.ids[wanted.item]); index_->held(ref)) drop_object(ref);
     return fail(error, KVC_ERR_GONE, "the value failed its check and was dropped");
   }
-  copy_value(object, *node, bytes);
+  if (node->flags & seq::node_typed) copy_typed(object, slot_data(*node));
+  else copy_value(object, *node, bytes);
   read.bytes += bytes;
   return KVC_OK;
 }

@@ -24,6 +24,7 @@ using base::Error;
 using seq::Ref;
 class ScopeUse;
 struct Outcome;
+struct TypedPut;
 
 /// What a caller may set beyond kvc_store_options: the seams of tests.
 struct Seams {
@@ -178,8 +179,9 @@ class Store final : seq::NodeSink {
   struct Prepared;
   static void prepare_names(std::span<const kvc_object> objects);
   static void object_index_name(seq::Name &out, const Scope &scope, std::string_view key);
-  kvc_status prepare_object(Prepared &out, const kvc_object &object, Error &error);
-  kvc_status insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, Error &error);
+  kvc_status prepare_layout(TypedPut &out, const kvc_rows &layout, const Scope &scope, Error &error);
+  kvc_status prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Error &error);
+  kvc_status insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, uint32_t node_flags, Error &error);
   kvc_status compare_object(Ref pinned, const kvc_object &object, uint64_t bytes, Error &error);
   struct Puts;
   void look_up(Puts &puts, const Scope &scope);
@@ -190,7 +192,7 @@ class Store final : seq::NodeSink {
   struct Group;
   kvc_status prepare_group(Group &group, std::span<kvc_object> objects, Error &error);
   kvc_status insert_group(Group &group, Scope &scope, std::span<kvc_object> objects, Error &error);
-  kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error);
+  kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const TypedPut *typed, Error &error);
 
   // object_read.cpp
   struct Wanted;

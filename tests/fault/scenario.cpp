@@ -228,7 +228,29 @@ kvc_status Scenario::put(const char *key, size_t bytes, uint32_t flags) {
   return kvc_object_put(nullptr, objects_, objects, flags & KVC_OBJECT_GROUP ? 3 : 1, &o, nullptr, &error_);
 }
 
+/// 20 tokens of the first two layers: K of both, then V of both.
+kvc_status Scenario::put_typed() {
+  const kvc_layer &layer = geometry_.runs[0];
+  const uint64_t row = 20 * layer.kv_heads * 2;
+  std::vector<uint8_t> value(2 * row * (layer.k_dim + layer.v_dim), 7);
+  const uint64_t first = value.size() / 3;
+  const kvc_bytes parts[] = {{value.data(), first}, {value.data() + first, value.size() - first}};
+  kvc_rows layout;
+  KVC_INIT(&layout);
+  layout.layer_count = 2, layout.token_count = 20;
+  layout.k.layer_stride = row * layer.k_dim, layout.v.layer_stride = row * layer.v_dim;
+  layout.v.data = reinterpret_cast<void *>(2 * row * layer.k_dim);
+  kvc_object object{};
+  object.key = "typed", object.key_size = 5, object.parts = parts, object.part_count = 2;
+  kvc_object_options o;
+  KVC_INIT(&o);
+  o.layout = &layout;
+  return kvc_object_put(nullptr, scope_, &object, 1, &o, nullptr, &error_);
+}
+
 void Scenario::add_objects() {
+  add("object_put with a layout", [this] { return put_typed(); });
+  add("object_put with a layout again", [this] { return put_typed(); });
   add("object_put", [this] { return put("a", 3000, 0); });
   add("object_put again", [this] { return put("a", 3000, 0); });
   add("object_exists with a lease", [this] {

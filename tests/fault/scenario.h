@@ -56,6 +56,7 @@ class Scenario {
   void add_ending();
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &ids, uint64_t begin, uint64_t end, uint32_t layer, uint32_t layer_count, uint64_t writer);
   kvc_status put(const char *key, size_t bytes, uint32_t flags);
+  kvc_status put_typed();
   kvc_status fill();
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list);

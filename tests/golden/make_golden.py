@@ -356,10 +356,73 @@ def exact_frames():
     return file
 
 
+# ---------------------------------------------------------------------------------------------------------------- typed objects
+
+def side(offset, layer, token, head, dim, width, group, dtype):
+    """Of a layout: strides by name, in bytes, as numbers that a record holds."""
+    return dict(offset=offset, layer=layer, token=token, head=head, dim=dim, width=width, group=group, dtype=dtype)
+
+
+def side_bytes(s):
+    return u64(s["offset"], s["layer"], s["token"], s["head"], s["dim"]) + u32(s["width"], s["group"], s["dtype"], 0)
+
+
+def page_of(value, s, layer, first, tokens, heads):
+    """[head][token][dim] of one layer, element by element from where the layout says they lie."""
+    e = DTYPE_BYTES[s["dtype"]]
+    out = bytearray()
+    for h in range(heads):
+        for t in range(first, first + tokens):
+            for d in range(s["width"]):
+                at = s["offset"] + layer * s["layer"] + t * s["token"] + h * s["head"] + d // s["group"] * s["dim"] + d % s["group"] * e
+                out += value[at:at + e]
+    return bytes(out)
+
+
+def typed_objects():
+    file = File("Objects with a layout: the value as it was put, and the record with the frames behind it.")
+    dtype, chunk_tokens, runs = BF16, 16, [run(4, FULL, 5, 8, 4, v_dtype=F8)]
+    shape = shape_numbers(dtype, chunk_tokens, 0, runs)[0]
+    scope = scope_name({"model": b"golden"}, shape)
+
+    def add(label, layers, heads, tokens, k, v):
+        (layer_begin, layer_count), (head_begin, head_count) = layers, heads
+        size = sum(layer_count * head_count * tokens * s["width"] * DTYPE_BYTES[s["dtype"]] for s in (k, v))
+        key, value, write_id = stream(label, 20), stream(label + " value", size), stream(label + " write id", 16)
+        name = sha(b"kvc object 1", scope, u64(len(key)), key)
+        body = (b"KVCOBJ_1" + struct.pack("<HHI", 1, 256, 1) + name + u64(size) + shape[:8]
+                + u32(layer_begin, layer_count, head_begin, head_count) + u64(tokens) + u32(chunk_tokens, v["width"])
+                + side_bytes(k) + side_bytes(v) + bytes(40))
+        assert len(body) == 248
+        held = body + u64(xxh3(body))
+        for first in range(0, tokens, chunk_tokens):
+            count = min(chunk_tokens, tokens - first)
+            for layer in range(layer_count):
+                parts = [page_of(value, s, layer, first, count, head_count) for s in (k, v)]
+                fields = fields_of(label, flags=2, chunk=name, write_id=write_id, shape_tag=shape[:8], layer=layer_begin + layer, tokens=count,
+                                   head_begin=head_begin, head_count=head_count, k_dim=k["width"], v_dim=v["width"], k_dtype=k["dtype"],
+                                   v_dtype=v["dtype"])
+                sections = {7: (512, len(parts[0]), xxh3(parts[0])), 8: (512 + len(pad(parts[0])), len(parts[1]), xxh3(parts[1]))}
+                held += header(fields, sections) + pad(parts[0]) + pad(parts[1])
+        lines = [("shape", shape.hex()), ("scope", scope.hex()), ("key", key.hex()), ("write_id", write_id.hex()), ("layers", f"{layer_begin} {layer_count}"),
+                 ("heads", f"{head_begin} {head_count}"), ("tokens", tokens)]
+        for letter, s in (("k", k), ("v", v)):
+            lines.append((letter, " ".join(str(s[n]) for n in ("offset", "layer", "token", "head", "dim", "group"))))
+        file.record(lines + [("value", value.hex()), ("held", held.hex())])
+
+    # K [layer][token][head][dim], then V the same: rows in one piece are said to be one group.
+    add("packed", (0, 4), (0, 5), 20, side(0, 20 * 80, 80, 16, 16, 8, 8, BF16), side(4 * 20 * 80, 20 * 20, 20, 4, 4, 4, 4, F8))
+    # [token][layer][head][V | K] of heads 1 to 3 of layers 1 and 2.
+    add("rows", (1, 2), (1, 3), 16, side(4, 60, 120, 20, 16, 8, 8, BF16), side(0, 60, 120, 20, 4, 4, 4, F8))
+    # K [layer][head][dim / 4][token][4], V [layer][head][dim][token].
+    add("turned", (2, 2), (0, 5), 3, side(0, 240, 8, 48, 24, 8, 4, BF16), side(480, 60, 1, 12, 3, 4, 1, F8))
+    return file
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     files = {"shapes": shapes(), "scopes": scopes(), "chunks": chunks(), "objects": objects(), "sums": sums(), "headers": headers(),
-             "frames": exact_frames()}
+             "frames": exact_frames(), "typed": typed_objects()}
     different = []
     for name, file in files.items():
         path = os.path.join(here, name + ".txt")

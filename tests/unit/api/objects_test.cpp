@@ -75,10 +75,6 @@ TEST_F(ObjectsTest, batches_of_nothing_and_flags_that_are_not_for_the_call) {
   flags(0), options.ttl_ms = 1;
   EXPECT_EQ(put(o, &options), KVC_ERR_UNSUPPORTED);
   EXPECT_NE(host.error.text().find("ttl_ms"), std::string::npos);
-  const auto layout = sized<kvc_rows>();
-  options.ttl_ms = 0, options.layout = &layout;
-  EXPECT_EQ(put(o, &options), KVC_ERR_UNSUPPORTED);
-  EXPECT_NE(host.error.text().find("layout"), std::string::npos);
   EXPECT_EQ(count(), 0u);
 }
 
