@@ -8,23 +8,46 @@
 #include <set>
 #include <thread>
 
+#include "news.h"
 #include "scenario.h"
 
 namespace kvc::fault {
 namespace {
 
+constexpr const char *kNew = "operator new";  // no fault point: what the library asks the program for
 constexpr const char *kPageCheck = "store.page.verify";  // takes data away by what it is; it has a test of its own
 constexpr const char *kHashContext = "base.sha256.context";  // made once in a thread, so an append in a thread of its own has a test too
 
 /// What a call says when the point fires in it; KVC_OK is allowed where the call can do without.
 kvc_status expected_status(const std::string &point) {
   static const std::map<std::string, kvc_status> statuses = {
+      {kNew, KVC_ERR_NO_MEMORY},
       {"base.random.fill", KVC_ERR_IO},         {kHashContext, KVC_ERR_NO_MEMORY},        {"memory.arena.map", KVC_ERR_NO_MEMORY},  {"memory.resource.allocate", KVC_ERR_NO_MEMORY},
       {"memory.slab.take", KVC_ERR_FULL},       {"seq.index.reserve", KVC_ERR_NO_MEMORY}, {"store.append.reserved", KVC_ERR_NO_MEMORY},
   };
   const auto found = statuses.find(point);
   EXPECT_NE(found, statuses.end()) << "no status is listed for the point " << point;
   return found == statuses.end() ? KVC_OK : found->second;
+}
+
+uint64_t passes_of(const std::string &point) { return point == kNew ? news_passed() : base::fault_passes(point.c_str()); }
+
+void arm(const std::string &point, uint64_t nth, uint64_t count) {
+  if (point == kNew) return news_arm(nth, count);
+  EXPECT_TRUE(base::fault_arm(point.c_str(), nth, count)) << point;
+}
+
+void disarm() {
+  news_arm(1, 0);
+  base::fault_disarm_all();
+}
+
+/// Every place at which the world can fail.
+std::vector<std::string> all_points() {
+  std::vector<std::string> points = base::fault_points();
+  std::erase(points, kPageCheck);
+  points.push_back(kNew);
+  return points;
 }
 
 struct Clean {
@@ -51,26 +74,27 @@ Clean clean_run(Conditions conditions) {
   return clean;
 }
 
-/// Fails the nth pass of a scenario through a point, in the steps whose names begin so.
+/// Fails the nth pass of a scenario through a point, in the steps whose names begin so; with `lasting` every later one too, until it is told to stop.
 class Trigger {
  public:
-  Trigger(std::string point, uint64_t nth, const char *steps = "") : point_(std::move(point)), nth_(nth), steps_(steps) {}
+  Trigger(std::string point, uint64_t nth, const char *steps = "", bool lasting = false) : point_(std::move(point)), nth_(nth), steps_(steps), lasting_(lasting) {}
   kvc_status call(const Scenario::Step &step) {
     if (has_fired() || step.prepares || !step.name.starts_with(steps_)) return step.call();
-    const uint64_t passes = base::fault_passes(point_.c_str());
-    EXPECT_TRUE(base::fault_arm(point_.c_str(), nth_ - passed_, 1)) << point_;
+    const uint64_t passes = passes_of(point_);
+    arm(point_, nth_ - passed_, lasting_ ? UINT64_MAX : 1);
     const kvc_status status = step.call();
-    base::fault_disarm_all();
-    passed_ += base::fault_passes(point_.c_str()) - passes;
+    passed_ += passes_of(point_) - passes;
+    if (!lasting_ || !has_fired()) disarm();
     return status;
   }
   bool has_fired() const { return passed_ >= nth_; }
-  std::string where(const Scenario::Step &step) const { return point_ + ", pass " + std::to_string(nth_) + ", in " + step.name; }
+  std::string where(const Scenario::Step &step) const { return point_ + ", pass " + std::to_string(nth_) + (lasting_ ? " and later" : "") + ", in " + step.name; }
 
  private:
   const std::string point_;
   const uint64_t nth_;
   const char *const steps_;
+  const bool lasting_;
   uint64_t passed_ = 0;
 };
 
@@ -92,35 +116,41 @@ void expect_no_trace(Scenario &scenario, const Clean &clean, size_t i, kvc_statu
 
 /// One run in which the nth pass fails; false: there was none.
 bool run(const std::string &point, uint64_t nth, const Clean &clean, const char *steps = "") {
-  Scenario scenario(clean.conditions);
-  Trigger trigger(point, nth, steps);
-  for (size_t i = 0; i < scenario.steps().size(); i++) {
-    const Scenario::Step &step = scenario.steps()[i];
-    const bool before = trigger.has_fired();
-    const kvc_status status = trigger.call(step);
-    if (trigger.has_fired() && !before) {
-      expect_no_trace(scenario, clean, i, status, expected_status(point), trigger.where(step));
-    } else {
-      EXPECT_EQ(status, KVC_OK) << trigger.where(step) << ": " << scenario.message();
+  const kvc_status expected = expected_status(point);
+  const int64_t alive = news_alive();
+  bool fired = false;
+  {
+    Scenario scenario(clean.conditions);
+    Trigger trigger(point, nth, steps);
+    for (size_t i = 0; i < scenario.steps().size(); i++) {
+      const Scenario::Step &step = scenario.steps()[i];
+      const bool before = trigger.has_fired();
+      const kvc_status status = trigger.call(step);
+      if (trigger.has_fired() && !before) {
+        expect_no_trace(scenario, clean, i, status, expected, trigger.where(step));
+      } else {
+        EXPECT_EQ(status, KVC_OK) << trigger.where(step) << ": " << scenario.message();
+      }
     }
+    const std::string where = point + ", pass " + std::to_string(nth);
+    EXPECT_TRUE(scenario.snapshot() == clean.snapshots.back()) << where << ": the end differs";
+    if (!clean.conditions.tight) {  // there it depends on how many of the others had to go
+      EXPECT_EQ(scenario.metadata_bytes(), clean.metadata_bytes) << where << ": bookkeeping was left behind";
+    }
+    EXPECT_EQ(scenario.verify(), KVC_OK) << where << ": " << scenario.message();
+    EXPECT_EQ(scenario.drain(), "") << where;
+    EXPECT_EQ(scenario.metadata_bytes(), clean.drained_metadata_bytes) << where << ": bookkeeping of nothing was left behind";
+    EXPECT_EQ(scenario.close(), KVC_OK) << where;
+    fired = trigger.has_fired();
   }
-  const std::string where = point + ", pass " + std::to_string(nth);
-  EXPECT_TRUE(scenario.snapshot() == clean.snapshots.back()) << where << ": the end differs";
-  if (!clean.conditions.tight) {  // there it depends on how many of the others had to go
-    EXPECT_EQ(scenario.metadata_bytes(), clean.metadata_bytes) << where << ": bookkeeping was left behind";
-  }
-  EXPECT_EQ(scenario.verify(), KVC_OK) << where << ": " << scenario.message();
-  EXPECT_EQ(scenario.drain(), "") << where;
-  EXPECT_EQ(scenario.metadata_bytes(), clean.drained_metadata_bytes) << where << ": bookkeeping of nothing was left behind";
-  EXPECT_EQ(scenario.close(), KVC_OK) << where;
-  return trigger.has_fired();
+  EXPECT_EQ(news_alive(), alive) << point << ", pass " << nth << ": blocks were left behind";
+  return fired;
 }
 
 void sweep(Conditions conditions) {
   const Clean clean = clean_run(conditions);
   ASSERT_FALSE(testing::Test::HasFailure());
-  for (const std::string &point : base::fault_points()) {
-    if (point == kPageCheck) continue;
+  for (const std::string &point : all_points()) {
     uint64_t nth = 1;
     while (run(point, nth, clean) && !testing::Test::HasFailure()) nth++;
     ASSERT_FALSE(testing::Test::HasFailure());
@@ -129,9 +159,58 @@ void sweep(Conditions conditions) {
   }
 }
 
+/// One run in which the nth pass and all later ones fail: the call fails again and again without a trace, everything can be released and the store
+/// closed while it lasts, and the program has all its memory back.  False: there was no such pass.
+bool run_lasting(const std::string &point, uint64_t nth, const Clean &clean) {
+  const kvc_status expected = expected_status(point);
+  const int64_t alive = news_alive();
+  bool fired = false;
+  {
+    Scenario scenario(clean.conditions);
+    Trigger trigger(point, nth, "", true);
+    for (size_t i = 0; i < scenario.steps().size() && !fired; i++) {
+      const Scenario::Step &step = scenario.steps()[i];
+      kvc_status status = trigger.call(step);
+      const std::string where = trigger.where(step);
+      fired = trigger.has_fired();
+      const std::string &before = i ? clean.snapshots[i - 1] : "";
+      for (int again = 0; fired && status != KVC_OK && again < 2; again++) {
+        EXPECT_EQ(status, expected) << where << ": " << scenario.message();
+        EXPECT_NE(std::string(scenario.message()), "") << where;
+        status = step.call();
+        EXPECT_NE(status, KVC_OK) << where << ": it lasts, and the call succeeds the second time";
+      }
+      EXPECT_TRUE(fired || status == KVC_OK) << where << ": " << scenario.message();
+      if (fired && nth % 2) {  // of the others the handles end first
+        disarm();
+        EXPECT_TRUE(scenario.snapshot() == (status == KVC_OK ? clean.snapshots[i] : before)) << where << ": something is different";
+        EXPECT_TRUE(!scenario.is_open() || scenario.verify() == KVC_OK) << where << ": " << scenario.message();
+        arm(point, 1, UINT64_MAX);
+      }
+    }
+    const std::string where = point + ", pass " + std::to_string(nth) + " and later";
+    EXPECT_EQ(scenario.is_open() ? scenario.release() : "", "") << where;
+    EXPECT_EQ(scenario.close(), KVC_OK) << where << ": " << scenario.message();
+    disarm();
+  }
+  EXPECT_EQ(news_alive(), alive) << point << ", pass " << nth << " and later: blocks were left behind";
+  return fired;
+}
+
 TEST(Fault, EveryPointFailsEveryCallThatPassesItWithoutATrace) { sweep({}); }
 
 TEST(Fault, InAStoreThatHasToEvictForEverySlotEveryPointFailsWithoutATraceToo) { sweep({.tight = true}); }
+
+TEST(Fault, WhenAPointGoesOnFailingCallsGoOnFailingWithoutATraceAndEverythingCanBeReleased) {
+  const Clean clean = clean_run({});
+  ASSERT_FALSE(HasFailure());
+  for (const std::string &point : all_points()) {
+    uint64_t nth = 1;
+    while (run_lasting(point, nth, clean) && !HasFailure()) nth++;
+    ASSERT_FALSE(HasFailure());
+    EXPECT_GT(nth, 1u) << point << " was never passed";
+  }
+}
 
 TEST(Fault, AnAppendThatIsTheFirstOfItsThreadToHashFailsWithoutATrace) {
   const Clean clean = clean_run({});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/handle.h"
+#include "inside.h"
 #include "store/store.h"
 
 namespace kvc::fault {
@@ -24,6 +25,7 @@ Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(m
   add_sequences();
   add_branches();
   add_reads();
+  add_views();
   add_objects();
   add_ending();
 }
@@ -211,6 +213,22 @@ void Scenario::add_reads() {
   add("store_verify", [this] { return verify(); });
 }
 
+void Scenario::add_views() {
+  const auto acquire = [this](kvc_view **out, kvc_seq *seq, uint64_t token, uint32_t flags) {
+    kvc_rows rows;
+    KVC_INIT(&rows);
+    return kvc_view_acquire(out, &rows, seq, 1, token, flags, &error_);
+  };
+  add("view_acquire", [=, this] { return acquire(&view_, first_, 5, KVC_VIEW_FRAME); });
+  add("view_acquire of an open page", [=, this] { return acquire(&open_view_, late_, 88, 0); });
+  add("append below an open view", [this] { return append(late_, {}, 90, 92, 0, 3, 16); });
+  add("view_release", [this] {
+    const kvc_status status = kvc_view_release(open_view_, &error_);
+    if (status == KVC_OK) open_view_ = nullptr;
+    return status;
+  });
+}
+
 kvc_status Scenario::verify() { return kvc_store_verify(nullptr, store_, nullptr, &error_); }
 
 kvc_status Scenario::put(const char *key, size_t bytes, uint32_t flags) {
@@ -337,7 +355,7 @@ std::string Scenario::snapshot() {
   kvc_store_info info;
   KVC_INIT(&info);
   put_number(all, static_cast<uint64_t>(kvc_store_get_info(&info, store_, &error_)));
-  for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count}) put_number(all, number);
+  for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.view_count, info.chunk_count}) put_number(all, number);
   if (!conditions_.tight) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
   for (kvc_seq **seq : sequences()) snapshot_rows(all, *seq);
   if (!objects_) return all;
@@ -388,14 +406,22 @@ std::string Scenario::lengths() {
   return all;
 }
 
-std::string Scenario::drain() {
+std::string Scenario::release() {
   const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
   for (kvc_seq **seq : sequences())
     if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
+  for (kvc_view **view : {&view_, &open_view_})
+    if (kvc_view_release(std::exchange(*view, nullptr), &error_) != KVC_OK) return failed("view_release");
   for (kvc_lease **lease : {&lease_, &cut_lease_, &object_lease_})
     if (kvc_lease_release(std::exchange(*lease, nullptr), &error_) != KVC_OK) return failed("lease_release");
   for (kvc_scope **scope : {&objects_, &others_})
     if (kvc_scope_release(std::exchange(*scope, nullptr), &error_) != KVC_OK) return failed("scope_release");
+  return "";
+}
+
+std::string Scenario::drain() {
+  const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
+  if (std::string left = release(); !left.empty()) return left;
   // Only room that nothing else is in takes a value as large as the store.
   if (put_value(scope_, "all", (conditions_.tight ? kTightBytes : kAmpleBytes) - 4096) != KVC_OK) return failed("something cannot be evicted");
   kvc_object all{};
@@ -405,7 +431,7 @@ std::string Scenario::drain() {
   kvc_store_info info;
   KVC_INIT(&info);
   if (kvc_store_get_info(&info, store_, &error_) != KVC_OK) return failed("store_get_info");
-  for (const uint64_t left : {info.memory_used, info.memory_pinned, info.seq_count, info.lease_count, info.chunk_count, info.object_count})
+  for (const uint64_t left : {info.memory_used, info.memory_pinned, info.seq_count, info.lease_count, info.view_count, info.chunk_count, info.object_count})
     if (left)
       return "left: " + std::to_string(info.memory_used) + " bytes, " + std::to_string(info.memory_pinned) + " pinned, " + std::to_string(info.seq_count) +
              " sequences, " + std::to_string(info.lease_count) + " leases, " + std::to_string(info.chunk_count) + " chunks, " +

@@ -37,6 +37,8 @@ class Scenario {
   /// Every page of every sequence, and the sequences' lengths.
   std::vector<Page> pages();
   std::string lengths();
+  /// Releases every handle but the first scope's and the store's; empty: each was.
+  std::string release();
   /// Releases everything, evicts and deletes what is left; empty: nothing remained.
   std::string drain();
   kvc_status close();
@@ -52,6 +54,7 @@ class Scenario {
   void add_sequences();
   void add_branches();
   void add_reads();
+  void add_views();
   void add_objects();
   void add_ending();
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &ids, uint64_t begin, uint64_t end, uint32_t layer, uint32_t layer_count, uint64_t writer);
@@ -71,6 +74,7 @@ class Scenario {
   kvc_scope *scope_ = nullptr, *objects_ = nullptr, *others_ = nullptr;
   kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
+  kvc_view *view_ = nullptr, *open_view_ = nullptr;
   std::vector<int32_t> prompt_, other_;
 };
 
