@@ -321,6 +321,7 @@ void Scenario::add_ending() {
   add("lease_release of what was cut off", [=, this] { return end_lease(cut_lease_); });
   add("lease_release", [=, this] { return end_lease(lease_); });
   add("lease_release of an object", [=, this] { return end_lease(object_lease_); });
+  add("scope_clear", [this] { return kvc_scope_clear(nullptr, objects_, nullptr, &error_); });
   add("scope_release", [this] {
     const kvc_status status = kvc_scope_release(objects_, &error_);
     if (status == KVC_OK) objects_ = nullptr;

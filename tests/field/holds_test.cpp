@@ -194,6 +194,56 @@ TEST(FieldReports, B58_what_is_short_is_evicted_and_no_more_least_used_first) {
   EXPECT_EQ(fresh.read(large, 0, 48 * kChunk, 2), "");
 }
 
+TEST(FieldReports, B110_a_scope_is_cleared_over_and_over_while_others_append_and_put_and_nobody_reads_what_is_not_his) {
+  constexpr uint64_t kTokens = 48, kLayerBytes = kTokens * 4 * 24 * 2;
+  Host host({full_layers(2, 4, 24, 24)}, KVC_F16, 16, 4u << 20);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::atomic<uint64_t> found{0};
+  const auto worker = [&](uint64_t number) {
+    model::Random random(number);
+    for (int i = 0; i < 200; i++) {
+      const std::vector<int32_t> tokens = ids(kTokens, static_cast<int32_t>(random() % 3));
+      auto info = sized<kvc_match_info>();
+      SeqHandle seq;
+      if (kvc_match(seq.out(), &info, host.scope, tokens.data(), tokens.size(), nullptr, nullptr, nullptr) != KVC_OK) wrong++;
+      found += info.tokens;
+      std::vector<uint8_t> rows(2 * kLayerBytes, 0x33), got(2 * kLayerBytes, 0xA5);
+      auto run = sized<kvc_rows>();
+      run.layer_count = 2, run.token_begin = info.tokens, run.token_count = kTokens - info.tokens;
+      run.k.data = run.v.data = rows.data(), run.k.bytes = run.v.bytes = rows.size(), run.k.layer_stride = run.v.layer_stride = kLayerBytes;
+      if (run.token_count && kvc_append(seq, tokens.data() + info.tokens, run.token_count, &run, 1, nullptr, nullptr) != KVC_OK) wrong++;
+      run.token_begin = 0, run.token_count = kTokens;
+      run.k.data = got.data(), run.v.data = nullptr;
+      if (kvc_gather(nullptr, seq, &run, 1, nullptr, nullptr) != KVC_OK || got != rows) wrong++;
+      const std::string key = std::to_string(random() % 20), value(1000, key[0]);
+      kvc_bytes part{const_cast<char *>(value.data()), value.size()};
+      kvc_object object{};
+      object.key = key.data(), object.key_size = key.size(), object.parts = &part, object.part_count = 1;
+      if (kvc_object_put(nullptr, host.scope, &object, 1, nullptr, nullptr, nullptr) != KVC_OK) wrong++;
+      std::string room(1000, '\0');
+      part.data = room.data();
+      const kvc_status status = kvc_object_get(nullptr, host.scope, &object, 1, nullptr, nullptr, nullptr);
+      if (status == KVC_OK ? room != value : status != KVC_ERR_NOT_FOUND) wrong++;
+    }
+  };
+  std::thread clearer([&] {
+    while (!stop)
+      if (kvc_scope_clear(nullptr, host.scope, nullptr, nullptr) != KVC_OK) wrong++;
+  });
+  std::vector<std::thread> workers;
+  for (uint64_t i = 0; i < 3; i++) workers.emplace_back(worker, i);
+  for (std::thread &thread : workers) thread.join();
+  stop = true;
+  clearer.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(found, 0u) << "everything was cleared before anybody could find it";
+  ASSERT_EQ(kvc_scope_clear(nullptr, host.scope, nullptr, &host.error), KVC_OK);
+  auto info = sized<kvc_store_info>();
+  ASSERT_EQ(kvc_store_get_info(&info, host.store, &host.error), KVC_OK);
+  EXPECT_EQ(info.memory_used + info.chunk_count + info.object_count, 0u);
+}
+
 TEST(FieldReports, B125_gauges_are_what_a_count_of_ones_own_gives) {
   FieldHost host;
   kvc_store_info info = host.info();

@@ -109,7 +109,7 @@ TEST_F(ViewTest, a_page_that_was_viewed_and_let_go_is_written_in_place_again) {
   EXPECT_EQ(view(seq, 0, 0).rows.k.data, at);
 }
 
-TEST_F(ViewTest, a_view_outlives_its_sequence_its_scope_and_all_pressure) {
+TEST_F(ViewTest, B47_a_view_outlives_its_sequence_its_scope_and_all_pressure) {
   for (const uint32_t flags : {0u, static_cast<uint32_t>(KVC_SEQ_PRIVATE)}) {
     open(1u << 18, KVC_OPEN_ZERO);
     SeqHandle seq = written(1, 40, flags);
