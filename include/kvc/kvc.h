@@ -116,8 +116,8 @@
  *   Time      a call that takes a kvc_call may wait, up to its timeout; one that does not works on local state, on kvc: in at most one
  *             round trip under the store's timeout.  UNAVAILABLE and TIMEOUT come only where listed; match turns them into a shorter
  *             length.
- *   Limits    fixed by kvc_open; over one: KVC_ERR_FULL (back-pressure up to the timeout, KVC_OPEN_WAIT, is not built yet).  A full store
- *             drops what was used longest ago, leaf first, never what is leased; KVC_ERR_FULL means that nothing is left to drop.
+ *   Limits    fixed by kvc_open; over one: KVC_ERR_FULL, or back-pressure up to the timeout (KVC_OPEN_WAIT).  A full store drops
+ *             what was used longest ago, leaf first, never what is leased; KVC_ERR_FULL means that nothing is left to drop.
  *
  * CAVEATS
  *   fork(2)   in the child every inherited handle gives KVC_ERR_FORKED; release and close free nothing of the parent; opening

@@ -20,8 +20,8 @@ extern "C" {
 typedef void (*kvc_log_fn)(uint32_t level, const char *line, void *context);
 
 /** Limits and defaults of a store.  All zero is a good start: a quarter of the machine's memory, nothing else.
- * Built: memory_bytes, seq_max, view_max, open_bytes_max, lease_ms and the flags KVC_OPEN_ZERO, KVC_OPEN_POPULATE, KVC_OPEN_VERIFY_READS.
- * Taken, and without effect while no call that is built waits: timeout_us, here and in kvc_call.
+ * Built: memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us, lease_ms and the flags
+ * KVC_OPEN_HOST_DRIVEN, KVC_OPEN_WAIT, KVC_OPEN_ZERO, KVC_OPEN_POPULATE, KVC_OPEN_VERIFY_READS.
  * Not built yet, KVC_ERR_UNSUPPORTED when set: all other members and flags. */
 typedef struct kvc_store_options {
   uint32_t size;                    /**< sizeof(kvc_store_options), by KVC_INIT */
@@ -33,7 +33,7 @@ typedef struct kvc_store_options {
   uint32_t seq_max,                 /**< sequences at once; 0: 4096 */
       queue_max,                    /**< queues at once; 0: 64 */
       view_max,                     /**< views at once; 0: 4096 */
-      worker_count;                 /**< threads of kvc; 0: min(4, cores) */
+      worker_count;                 /**< threads of kvc, from the first queue on; 0: min(4, cores); at most 1024 */
   uint64_t open_bytes_max;          /**< chunks not yet sealed, over all sequences; 0: memory_bytes / 4.  One open row takes the room of
                                          a whole chunk, so sequences with open rows x (kvc_shape_info.chunk_bytes + 512 bytes a layer + up
                                          to 6 KiB) must fit; forks share until one writes; a prefill that comes layer by layer holds
@@ -66,7 +66,7 @@ enum {
 /** Flags of kvc_store_options. */
 enum {
   KVC_OPEN_HOST_DRIVEN = 1,   /**< no threads of ours: kvc_store_step does background work; blocking calls step while they wait */
-  KVC_OPEN_WAIT = 2,          /**< full: wait up to the call's timeout instead of KVC_ERR_FULL */
+  KVC_OPEN_WAIT = 2,          /**< full: a call that takes a kvc_call waits up to its timeout for room, then it is KVC_ERR_FULL */
   KVC_OPEN_CREATE = 4,        /**< file: make the directory if absent */
   KVC_OPEN_READ_ONLY = 8,     /**< file: change nothing on disk */
   KVC_OPEN_REQUIRE = 16,      /**< kvc: fail now if no node answers; default: open, work locally, join later */
@@ -102,7 +102,7 @@ KVC_API kvc_status kvc_close(kvc_store *store, kvc_error *error);
  * @param budget_us for how long, microseconds; one piece of work may overrun it
  * @param error     borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  MISUSE: the store has threads of its own
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_store_step(uint32_t *more, kvc_store *store, uint64_t budget_us, kvc_error *error);
 
 /** Makes durable what was sealed before the call: on disk (file:) or on W nodes (kvc:) when it returns.

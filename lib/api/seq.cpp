@@ -1,12 +1,9 @@
 #include "kvc/seq.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 #include <span>
-#include <vector>
 
-#include "api/shim.h"
+#include "api/rows_in.h"
 
 using namespace kvc;
 using namespace kvc::api;
@@ -35,42 +32,96 @@ using Mode = SeqUse::Mode;
   else fetch_two(k + rows->slot_begin * rows->k.token_stride, v + rows->slot_begin * rows->v.token_stride, bytes);
 }
 
-/// The caller's rows as complete structs of ours: where they lie if they are of our size, else copied; few of them need no memory but the stack.
-class RowsIn {
- public:
-  [[nodiscard]] kvc_status read(const kvc_rows *rows, size_t count, std::pmr::memory_resource *resource, Error &error) {
-    if (count && !rows) return fail(error, KVC_ERR_ARGUMENT, "rows is NULL but row_count is %zu", count);
-    if (count && rows->size == sizeof(kvc_rows) && count <= count_max) {
-      span_ = {rows, count};
-      return KVC_OK;
-    }
-    if (count > stack_.size()) {
-      if (count > count_max) return fail(error, KVC_ERR_ARGUMENT, "row_count %zu: at most %u runs a call", count, count_max);
-      heap_.emplace(count, resource);
-    }
-    kvc_rows *const to = heap_ ? heap_->data() : stack_.data();
-    const uint32_t size = count ? rows->size : 0;
-    for (size_t i = 0; i < count; i++) {
-      const auto *from = reinterpret_cast<const kvc_rows *>(reinterpret_cast<const char *>(rows) + i * size);
-      KVC_TRY(read_struct(to[i], from, size, "rows", error));
-    }
-    span_ = {to, count};
-    return KVC_OK;
-  }
-  std::span<const kvc_rows> span() const { return span_; }
-
- private:
-  static constexpr uint32_t count_max = 1u << 20;
-  std::array<kvc_rows, 2> stack_;
-  std::optional<std::pmr::vector<kvc_rows>> heap_;
-  std::span<const kvc_rows> span_;
-};
-
 kvc_status read_tokens(std::span<const int32_t> *out, const int32_t *tokens, size_t count, Error &error) {
   if (count && !tokens) return fail(error, KVC_ERR_ARGUMENT, "tokens is NULL but token_count is %zu", count);
   *out = {tokens, count};
   return KVC_OK;
 }
+
+/// kvc_seq_options whose extras outlive the call if it is queued.
+kvc_status read_seq_options(kvc_seq_options &out, const kvc_seq_options *options, Intake &in, Error &error) {
+  KVC_TRY(read_options(out, options, "options", error));
+  if (!in.queued() || !out.extras) return KVC_OK;
+  kvc_extra *extras = in.copies().copy(out.extras, out.extra_count);
+  for (uint64_t i = 0; i < out.extra_count; i++)
+    if (extras[i].data_size <= kvc::seq::extra_data_max) extras[i].data = in.bytes(extras[i].data, extras[i].data_size);  // else refused by its size
+  out.extras = extras;
+  return KVC_OK;
+}
+
+struct MatchCall {
+  static constexpr uint32_t operation = KVC_OP_MATCH;
+  kvc_seq_options options;
+  HandleOut<kvc_seq> out;
+  Output<kvc_match_info> info{nullptr, "info"};
+  ScopeUse use;
+  std::span<const int32_t> tokens;
+
+  kvc_status read(Intake &in, Error &e, kvc_seq **seq, kvc_match_info *user_info, const kvc_scope *scope, const int32_t *ids, size_t id_count, const kvc_seq_options *o) {
+    KVC_TRY(read_seq_options(options, o, in, e));
+    if (!seq && !in.queued() && !(options.flags & KVC_SEQ_PEEK)) return fail(e, KVC_ERR_ARGUMENT, "out is NULL: only KVC_SEQ_PEEK goes without a sequence");
+    KVC_TRY(out.read(seq, in, "out", e));
+    info = {user_info, "info"};
+    KVC_TRY(info.check(e));
+    KVC_TRY(in.enter(use, scope, e));
+    return read_tokens(&tokens, ids, id_count, e);
+  }
+  kvc_status run(kvc_result &r, Error &e) {
+    uint64_t token = 0;
+    KVC_TRY(use.store().match(&token, info.value(), use.scope(), tokens, options, e));
+    r.done = info.value().tokens;
+    out.give(token, r.seq);
+    info.write();
+    return KVC_OK;
+  }
+};
+
+struct AppendCall {
+  static constexpr uint32_t operation = KVC_OP_APPEND;
+  SeqUse use;
+  std::span<const int32_t> ids;
+  RowsIn rows;
+
+  [[gnu::always_inline]] inline kvc_status read(Intake &in, Error &e, kvc_seq *seq, const int32_t *tokens, size_t token_count, const kvc_rows *r, size_t row_count) {
+    if (!in.queued()) fetch_ahead(r, row_count);
+    KVC_TRY(in.enter(use, seq, Mode::exclusive, e));
+    KVC_TRY(read_tokens(&ids, tokens, token_count, e));
+    return rows.read(r, row_count, use.seq(), in, e);
+  }
+  kvc_status run(kvc_result &, Error &e) { return use.store().append(use.seq(), ids, rows.span(), e); }
+};
+
+struct GatherCall {
+  static constexpr uint32_t operation = KVC_OP_GATHER;
+  SeqUse use;
+  RowsIn rows;
+
+  kvc_status read(Intake &in, Error &e, const kvc_seq *seq, const kvc_rows *r, size_t row_count) {
+    KVC_TRY(in.enter(use, seq, Mode::shared, e));
+    return rows.read(r, row_count, use.seq(), in, e);
+  }
+  kvc_status run(kvc_result &r, Error &e) { return use.store().gather(r, use.seq(), rows.span(), e); }
+};
+
+struct LeaseCall {
+  static constexpr uint32_t operation = KVC_OP_LEASE;
+  HandleOut<kvc_lease> out;
+  SeqUse use;
+  uint64_t token_begin, token_count, lease_ms;
+
+  kvc_status read(Intake &in, Error &e, kvc_lease **lease, const kvc_seq *seq, uint64_t begin, uint64_t count, uint64_t ms) {
+    if (!lease && !in.queued()) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    KVC_TRY(out.read(lease, in, "out", e));
+    token_begin = begin, token_count = count, lease_ms = ms;
+    return in.enter(use, seq, Mode::shared, e);
+  }
+  kvc_status run(kvc_result &r, Error &e) {
+    uint64_t token;
+    KVC_TRY(use.store().seq_lease(&token, use.seq(), token_begin, token_count, lease_ms, e));
+    out.give(token, r.lease);
+    return KVC_OK;
+  }
+};
 
 }  // namespace
 
@@ -91,39 +142,12 @@ kvc_status kvc_seq_create(kvc_seq **out, const kvc_scope *scope, const kvc_seq_o
 
 kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scope *scope, const int32_t *tokens, size_t token_count,
                      const kvc_seq_options *options, const kvc_call *call, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    kvc_seq_options o;
-    KVC_TRY(read_options(o, options, "options", e));
-    if (!out && !(o.flags & KVC_SEQ_PEEK)) return fail(e, KVC_ERR_ARGUMENT, "out is NULL: only KVC_SEQ_PEEK goes without a sequence");
-    if (out) *out = nullptr;
-    Output<kvc_match_info> output(info, "info");
-    KVC_TRY(output.check(e));
-    KVC_TRY(check_call(call, e));
-    ScopeUse use;
-    KVC_TRY(use.enter(token_of(scope), e));
-    std::span<const int32_t> ids;
-    KVC_TRY(read_tokens(&ids, tokens, token_count, e));
-    uint64_t token = 0;
-    KVC_TRY(use.store().match(&token, output.value(), use.scope(), ids, o, e));
-    if (out) *out = reinterpret_cast<kvc_seq *>(token);
-    output.write();
-    return KVC_OK;
-  });
+  return call_plain<MatchCall>(call, error, out, info, scope, tokens, token_count, options);
 }
 
 kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_count, const kvc_rows *rows, size_t row_count, const kvc_call *call,
                       kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    KVC_TRY(check_call(call, e));
-    fetch_ahead(rows, row_count);
-    SeqUse use;
-    KVC_TRY(use.enter(seq, Mode::exclusive, e));
-    std::span<const int32_t> ids;
-    KVC_TRY(read_tokens(&ids, tokens, token_count, e));
-    RowsIn in;
-    KVC_TRY(in.read(rows, row_count, use.store().resource(), e));
-    return use.store().append(use.seq(), ids, in.span(), e);
-  });
+  return call_plain<AppendCall>(call, error, seq, tokens, token_count, rows, row_count);
 }
 
 kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_t extra_count, kvc_error *error) {
@@ -136,16 +160,7 @@ kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_t extra_
 }
 
 kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, const kvc_call *call, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    return with_result(result, KVC_OP_GATHER, call, e, [&](kvc_result &r) -> kvc_status {
-      KVC_TRY(check_call(call, e));
-      SeqUse use;
-      KVC_TRY(use.enter(seq, Mode::shared, e));
-      RowsIn in;
-      KVC_TRY(in.read(rows, row_count, use.store().resource(), e));
-      return use.store().gather(r, use.seq(), in.span(), e);
-    });
-  });
+  return call_with_result<GatherCall>(result, call, error, seq, rows, row_count);
 }
 
 kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t tokens, kvc_error *error) {
@@ -189,7 +204,12 @@ kvc_status kvc_seq_release(kvc_seq *seq, kvc_error *error) {
     void *object;
     KVC_TRY(base::store_of(&object, token, HandleKind::seq, e));
     auto *store = static_cast<Store *>(object);
-    const kvc_status status = store->seqs().enter_exclusive(&object, token);
+    base::HandleTable &table = store->seqs();
+    kvc_status status = table.enter_exclusive(&object, token);
+    while (status == KVC_ERR_BUSY) {  // the last of its queued calls will end it
+      if ((status = table.retire_queued(token)) == KVC_OK) return KVC_OK;
+      if (status == KVC_ERR_BUSY) status = table.enter_exclusive(&object, token);
+    }
     if (status == KVC_ERR_STALE) return fail(e, status, "kvc_seq was released before");
     if (status != KVC_OK) return fail(e, status, "kvc_seq is in use by another thread: this call must be alone on it");
     store->seq_release(*static_cast<store::Sequence *>(object), token);
@@ -199,17 +219,7 @@ kvc_status kvc_seq_release(kvc_seq *seq, kvc_error *error) {
 
 kvc_status kvc_seq_lease(kvc_lease **out, const kvc_seq *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, const kvc_call *call,
                          kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
-    *out = nullptr;
-    KVC_TRY(check_call(call, e));
-    SeqUse use;
-    KVC_TRY(use.enter(seq, Mode::shared, e));
-    uint64_t token;
-    KVC_TRY(use.store().seq_lease(&token, use.seq(), token_begin, token_count, lease_ms, e));
-    *out = reinterpret_cast<kvc_lease *>(token);
-    return KVC_OK;
-  });
+  return call_plain<LeaseCall>(call, error, out, seq, token_begin, token_count, lease_ms);
 }
 
 kvc_status kvc_lease_renew(kvc_lease *lease, uint64_t lease_ms, kvc_error *error) {

@@ -27,10 +27,15 @@ kvc_status check_call(const kvc_call *call, Error &error) {
   if (!call) return KVC_OK;
   kvc_call c;
   KVC_TRY(read_struct(c, call, call->size, "call", error));
+  KVC_TRY(check_call_flags(c, error));
+  if (c.queue) return fail(error, KVC_ERR_UNSUPPORTED, "call.queue: this call cannot be queued");
+  if (c.flags & KVC_CALL_MORE) return fail(error, KVC_ERR_ARGUMENT, "call.flags KVC_CALL_MORE without a queue");
+  return KVC_OK;
+}
+
+kvc_status check_call_flags(const kvc_call &c, Error &error) {
   constexpr uint32_t known = KVC_CALL_MORE | KVC_CALL_LOCAL | KVC_CALL_HOT | KVC_CALL_DETACH;
   if (c.flags & ~known) return fail(error, KVC_ERR_TOO_NEW, "call.flags 0x%x: unknown bits", c.flags & ~known);
-  if (c.queue) return fail(error, KVC_ERR_UNSUPPORTED, "call.queue: queued calls are not built yet");
-  if (c.flags & KVC_CALL_MORE) return fail(error, KVC_ERR_ARGUMENT, "call.flags KVC_CALL_MORE without a queue");
   if (c.flags & KVC_CALL_DETACH) return fail(error, KVC_ERR_ARGUMENT, "call.flags KVC_CALL_DETACH: only a prefetch takes it");
   return KVC_OK;
 }
@@ -42,29 +47,32 @@ void begin_result(kvc_result &result, uint32_t size, uint32_t operation, const k
   if (call && call->size >= offsetof(kvc_call, user) + sizeof call->user) result.user = call->user;
 }
 
-void end_result(kvc_result &result, kvc_status status, const Error &error) {
-  result.status = status;
-  if (status == KVC_OK) return;
-  result.retry = base::retry_of(status, error);
-  result.system_error = error.system_error;
-  std::memcpy(result.message, error.message, sizeof result.message - 1);
-}
-
 SeqUse::~SeqUse() {
-  if (!seq_) return;
+  if (!seq_ || mode_ == Mode::queued) return;
   if (mode_ != Mode::look) store_->slide(*seq_);
   if (mode_ == Mode::exclusive) store_->seqs().leave_exclusive(token_);
   else store_->seqs().leave_shared(token_);
 }
 
-kvc_status SeqUse::enter(const kvc_seq *handle, Mode mode, Error &error) {
+kvc_status SeqUse::name(const kvc_seq *handle, Error &error) {
   token_ = token_of(handle);
-  mode_ = mode;
   void *object;
   KVC_TRY(base::store_of(&object, token_, HandleKind::seq, error));
   store_ = static_cast<Store *>(object);
+  return KVC_OK;
+}
+
+kvc_status SeqUse::enter(const kvc_seq *handle, Mode mode, Error &error, const kvc_call *call) {
+  KVC_TRY(name(handle, error));
+  mode_ = mode;
+  void *object;
   base::HandleTable &table = store_->seqs();
-  const kvc_status status = mode == Mode::exclusive ? table.enter_exclusive(&object, token_) : table.enter_shared(&object, token_);
+  const auto try_enter = [&] { return mode == Mode::exclusive ? table.enter_exclusive(&object, token_) : table.enter_shared(&object, token_); };
+  kvc_status status = try_enter();
+  if (status == KVC_ERR_BUSY) [[unlikely]] {
+    const uint64_t deadline_ns = store_->queues().deadline_ns(timeout_of(call));
+    for (; status == KVC_ERR_BUSY; status = try_enter()) KVC_TRY(store_->queues().wait_line(token_, deadline_ns, error));
+  }
   if (status == KVC_ERR_STALE) return fail(error, status, "kvc_seq was released before");
   if (status != KVC_OK)
     return fail(error, status, mode == Mode::exclusive ? "kvc_seq is in use by another thread: this call must be alone on it" : "kvc_seq is being written by another thread");

@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -107,11 +108,14 @@ Token token_of(const Handle *handle) {
 }
 
 [[nodiscard]] kvc_status store_of(Store **out, const kvc_store *handle, Error &error);
-/// kvc_call: only blocking calls are built.
+inline bool is_queued(const kvc_call *call) { return call && call->size >= offsetof(kvc_call, queue) + sizeof call->queue && call->queue; }
+inline uint64_t timeout_of(const kvc_call *call) { return call && call->size >= offsetof(kvc_call, timeout_us) + sizeof call->timeout_us ? call->timeout_us : 0; }
+[[nodiscard]] kvc_status check_call_flags(const kvc_call &call, Error &error);
+/// The kvc_call of a call that blocks.
 [[nodiscard]] kvc_status check_call(const kvc_call *call, Error &error);
 
 void begin_result(kvc_result &result, uint32_t size, uint32_t operation, const kvc_call *call);
-void end_result(kvc_result &result, kvc_status status, const Error &error);
+using store::end_result;
 
 /// Runs `body(result)` with the caller's own struct where it is whole: copying ours there would read back what was stored a moment ago, and so
 /// wait until the rows or values of the call have reached memory.
@@ -133,9 +137,16 @@ kvc_status with_result(kvc_result *user, uint32_t operation, const kvc_call *cal
 /// A sequence in use by a call: beside others (const) or alone.  Use slides its lease; one that lapsed is taken up again for what is left.
 class SeqUse {
  public:
-  enum class Mode { shared, exclusive, look };  // look: shared, and no use
+  enum class Mode { shared, exclusive, look, queued };  // look: shared, and no use; queued: the task sees to it
   ~SeqUse();
-  [[nodiscard]] kvc_status enter(const kvc_seq *handle, Mode mode, Error &error);
+  /// Waits, up to the timeout of `call` (nullptr: the store's), for queued calls on the sequence.
+  [[nodiscard]] kvc_status enter(const kvc_seq *handle, Mode mode, Error &error, const kvc_call *call = nullptr);
+  /// For a queued call: only whose it is.
+  [[nodiscard]] kvc_status name(const kvc_seq *handle, Error &error);
+  void set_queued(store::Sequence &seq) {
+    mode_ = Mode::queued;
+    seq_ = &seq;
+  }
   Store &store() { return *store_; }
   store::Sequence &seq() { return *seq_; }
 

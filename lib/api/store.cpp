@@ -1,9 +1,41 @@
 #include "kvc/store.h"
 
-#include "api/shim.h"
+#include "api/call.h"
 
 using namespace kvc;
 using namespace kvc::api;
+
+namespace {
+
+struct VerifyCall {
+  static constexpr uint32_t operation = KVC_OP_VERIFY;
+  Output<kvc_verify_info> info{nullptr, "info"};
+  Store *store;
+
+  kvc_status read(Intake &in, Error &e, kvc_verify_info *user_info, const kvc_store *handle) {
+    info = {user_info, "info"};
+    KVC_TRY(info.check(e));
+    return in.enter(&store, handle, e);
+  }
+  kvc_status run(kvc_result &, Error &e) {
+    const kvc_status status = store->verify(info.value(), e);
+    info.write();
+    return status;
+  }
+};
+
+struct ClearCall {
+  static constexpr uint32_t operation = KVC_OP_SCOPE_CLEAR;
+  ScopeUse use;
+
+  kvc_status read(Intake &in, Error &e, const kvc_scope *scope) { return in.enter(use, scope, e); }
+  kvc_status run(kvc_result &r, Error &) {
+    use.store().scope_clear(r, use.scope());
+    return KVC_OK;
+  }
+};
+
+}  // namespace
 
 kvc_status kvc_open(kvc_store **out, const char *uri, const kvc_store_options *options, kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {
@@ -27,11 +59,12 @@ kvc_status kvc_close(kvc_store *store, kvc_error *error) {
   });
 }
 
-kvc_status kvc_store_step(uint32_t *, kvc_store *store, uint64_t, kvc_error *error) {
+kvc_status kvc_store_step(uint32_t *more, kvc_store *store, uint64_t budget_us, kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {
     Store *s;
     KVC_TRY(store_of(&s, store, e));
-    return fail(e, KVC_ERR_UNSUPPORTED, "kvc_store_step: host-driven stores are not built yet");
+    if (!more) return fail(e, KVC_ERR_ARGUMENT, "more is NULL");
+    return s->queues().step(more, budget_us, e);
   });
 }
 
@@ -58,16 +91,7 @@ kvc_status kvc_store_get_info(kvc_store_info *info, const kvc_store *store, kvc_
 }
 
 kvc_status kvc_store_verify(kvc_verify_info *info, kvc_store *store, const kvc_call *call, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    Output<kvc_verify_info> out(info, "info");
-    KVC_TRY(out.check(e));
-    Store *s;
-    KVC_TRY(store_of(&s, store, e));
-    KVC_TRY(check_call(call, e));
-    const kvc_status status = s->verify(out.value(), e);
-    out.write();
-    return status;
-  });
+  return call_plain<VerifyCall>(call, error, info, store);
 }
 
 kvc_status kvc_region_register(kvc_region **out, kvc_store *, void *, size_t, uint32_t, int32_t, kvc_error *error) {
@@ -125,15 +149,7 @@ kvc_status kvc_scope_get_info(kvc_scope_info *info, const kvc_scope *scope, kvc_
 }
 
 kvc_status kvc_scope_clear(kvc_result *result, kvc_scope *scope, const kvc_call *call, kvc_error *error) {
-  return guard(error, [&](Error &e) {
-    return with_result(result, KVC_OP_SCOPE_CLEAR, call, e, [&](kvc_result &r) -> kvc_status {
-      KVC_TRY(check_call(call, e));
-      ScopeUse use;
-      KVC_TRY(use.enter(token_of(scope), e));
-      use.store().scope_clear(r, use.scope());
-      return KVC_OK;
-    });
-  });
+  return call_with_result<ClearCall>(result, call, error, static_cast<const kvc_scope *>(scope));
 }
 
 kvc_status kvc_scope_release(kvc_scope *scope, kvc_error *error) {

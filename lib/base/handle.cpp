@@ -193,7 +193,7 @@ kvc_status HandleTable::enter_shared(void **object, const Token &token) {
   if (!e) return KVC_ERR_STALE;
   for (;;) {
     if (generation_of(word) != token.generation || (word & kRetired)) return KVC_ERR_STALE;
-    if (word & kWriter) return KVC_ERR_MISUSE;
+    if (word & (kWriter | kQueued)) return word & kQueued ? KVC_ERR_BUSY : KVC_ERR_MISUSE;
     if (e->word.compare_exchange_weak(word, word + 1, std::memory_order_acquire)) break;
   }
   *object = e->object.load(std::memory_order_relaxed);
@@ -215,7 +215,7 @@ kvc_status HandleTable::enter_exclusive(void **object, const Token &token) {
   if (!e) return KVC_ERR_STALE;
   for (;;) {
     if (generation_of(word) != token.generation || (word & kRetired)) return KVC_ERR_STALE;
-    if (word & (kWriter | kReaders)) return KVC_ERR_MISUSE;
+    if (word & (kWriter | kReaders | kQueued)) return word & kQueued ? KVC_ERR_BUSY : KVC_ERR_MISUSE;
     if (e->word.compare_exchange_weak(word, word | kWriter, std::memory_order_acquire)) break;
   }
   *object = e->object.load(std::memory_order_relaxed);
@@ -249,6 +249,43 @@ kvc_status HandleTable::retire(void **object, const Token &token) {
   return KVC_OK;
 }
 
+kvc_status HandleTable::enter_queued(void **object, const Token &token, bool exclusive) {
+  uint64_t word;
+  Entry *e = live_entry(token, &word);
+  if (!e) return KVC_ERR_STALE;
+  for (;;) {
+    if (generation_of(word) != token.generation || (word & kRetired)) return KVC_ERR_STALE;
+    if ((word & kWriter) || (exclusive && (word & kReaders))) return KVC_ERR_MISUSE;
+    if (e->word.compare_exchange_weak(word, word | kQueued, std::memory_order_acquire)) break;
+  }
+  *object = e->object.load(std::memory_order_relaxed);
+  return KVC_OK;
+}
+
+bool HandleTable::leave_queued(const Token &token) {
+  const uint64_t before = entry(token.index)->word.fetch_and(~kQueued, std::memory_order_acq_rel);
+  KVC_CHECK(before & kQueued);
+  return before & kRetired;
+}
+
+void *HandleTable::queued(const Token &token) const {
+  uint64_t word;
+  Entry *e = live_entry(token, &word);
+  return e && (word & kQueued) ? e->object.load(std::memory_order_relaxed) : nullptr;
+}
+
+kvc_status HandleTable::retire_queued(const Token &token) {
+  uint64_t word;
+  Entry *e = live_entry(token, &word);
+  if (!e) return KVC_ERR_STALE;
+  for (;;) {
+    if (generation_of(word) != token.generation || (word & kRetired)) return KVC_ERR_STALE;
+    if (word & (kWriter | kReaders)) return KVC_ERR_MISUSE;
+    if (!(word & kQueued)) return KVC_ERR_BUSY;
+    if (e->word.compare_exchange_weak(word, word | kRetired, std::memory_order_acq_rel)) return KVC_OK;
+  }
+}
+
 void HandleTable::free_entry(Entry *e, uint32_t index) {
   std::lock_guard lock(mutex_);
   const uint32_t generation = generation_of(e->word.load(std::memory_order_relaxed));
@@ -263,15 +300,16 @@ void HandleTable::free_entry(Entry *e, uint32_t index) {
 bool HandleTable::mark_lapsed(uint32_t index) {
   Entry *e = entry(index);
   uint64_t word = e->word.load(std::memory_order_acquire);
-  if (generation_of(word) == 0 || (word & (kLapsed | kWriter | kRetired | kReaders))) return false;
+  if (generation_of(word) == 0 || (word & (kLapsed | kWriter | kRetired | kQueued | kReaders))) return false;
   return e->word.compare_exchange_strong(word, word | kLapsed, std::memory_order_acq_rel);
 }
 
-bool HandleTable::in_use(uint32_t index) const { return entry(index)->word.load(std::memory_order_acquire) & (kWriter | kReaders); }
+bool HandleTable::in_use(uint32_t index) const { return entry(index)->word.load(std::memory_order_acquire) & (kWriter | kQueued | kReaders); }
 
 bool HandleTable::lapsed(const Token &token) const {
-  uint64_t word;
-  return live_entry(token, &word) && (word & kLapsed);
+  const Entry *e = entry(token.index);
+  const uint64_t word = e ? e->word.load(std::memory_order_acquire) : 0;
+  return generation_of(word) == token.generation && (word & kLapsed);  // of one that was retired too: queued calls may be inside
 }
 
 void HandleTable::clear_lapsed(uint32_t index) { entry(index)->word.fetch_and(~kLapsed, std::memory_order_acq_rel); }

@@ -37,17 +37,27 @@ class HandleTable {
   /// 0 when entry_max are live.  Throws std::bad_alloc.
   uint64_t add(void *object);
 
-  /// Object for reading; KVC_ERR_STALE, or MISUSE when a writer is inside.  Ends with leave_shared.
+  /// Object for reading; KVC_ERR_STALE, MISUSE when a writer is inside, or BUSY when queued calls are.  Ends with leave_shared.
   kvc_status enter_shared(void **object, const Token &token);
   /// Returns true when the handle was retired meanwhile and this was its last user: the caller destroys `object`.
   bool leave_shared(const Token &token);
-  /// Object for writing: alone, or KVC_ERR_MISUSE.  Ends with leave_exclusive or remove.
+  /// Object for writing: alone, or KVC_ERR_MISUSE or BUSY.  Ends with leave_exclusive or remove.
   kvc_status enter_exclusive(void **object, const Token &token);
   void leave_exclusive(const Token &token);
   /// Ends a handle held exclusively.
   void remove(const Token &token);
   /// Ends a handle that others may be using: KVC_OK and *object non-null when the caller destroys it now, null when its last user will.
   kvc_status retire(void **object, const Token &token);
+
+  /// Queued calls are inside from the first one's making to the last one's end, whatever became of the handle meanwhile; who holds their lock asks.
+  /// Object for one more of them; KVC_ERR_STALE, or MISUSE beside a writer or, if it writes itself, a reader.
+  kvc_status enter_queued(void **object, const Token &token, bool exclusive);
+  /// Returns true when the handle was retired meanwhile: the caller removes it and destroys its object.
+  bool leave_queued(const Token &token);
+  /// The object while queued calls are inside, else null.
+  void *queued(const Token &token) const;
+  /// Ends a handle that queued calls are using.  KVC_ERR_BUSY: none is, any more.
+  kvc_status retire_queued(const Token &token);
 
   /// Leases lapse between calls only: marks an idle entry, false when it is in use, already marked or gone.
   bool mark_lapsed(uint32_t index);
@@ -69,8 +79,8 @@ class HandleTable {
   static constexpr uint32_t kIndexMax = 1u << 20, kGenerationMask = (1u << 22) - 1;
 
  private:
-  // word = generation 32 | lapsed 1 | writer 1 | retired 1 | readers 29; of a free entry: 0 | the next free index, and `object` is its last generation
-  static constexpr uint64_t kLapsed = 1ull << 31, kWriter = 1ull << 30, kRetired = 1ull << 29, kReaders = kRetired - 1;
+  // word = generation 32 | lapsed 1 | writer 1 | retired 1 | queued 1 | readers 28; of a free entry: 0 | the next free index, and `object` is its last generation
+  static constexpr uint64_t kLapsed = 1ull << 31, kWriter = 1ull << 30, kRetired = 1ull << 29, kQueued = 1ull << 28, kReaders = kQueued - 1;
   struct Entry {
     std::atomic<uint64_t> word{0};
     std::atomic<void *> object{nullptr};

@@ -106,6 +106,7 @@ kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
   std::fill(seq.filled.begin(), seq.filled.end(), tokens);
   seq.length = tokens;
   seq.given = std::min(seq.given, tokens);
+  queues_.room_freed();
   // Extras stay: a host whose gather failed truncates and appends the same prompt again, which must keep its name.
   seq.truncated_to = tokens;
   return KVC_OK;

@@ -76,6 +76,7 @@ kvc_status Store::lease_release(const base::Token &token, Error &error) {
     for (const Ref ref : lease->refs) index_->unpin(ref, lease->tick, true);
   lock.unlock();
   destroy(&resource_, lease);
+  queues_.room_freed();
   return KVC_OK;
 }
 

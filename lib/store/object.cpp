@@ -417,6 +417,7 @@ void Store::drop_object(Ref ref) {
   Scope &scope = *scopes_by_id_[index_->owner(ref).scope];
   if (scope.key_order.made()) scope.key_order.erase(object_key(slot_data(index_->node(ref))), ref);
   index_->drop(ref);
+  queues_.room_freed();
 }
 
 kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {

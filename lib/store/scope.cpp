@@ -145,6 +145,7 @@ void Store::scope_clear(kvc_result &result, Scope &scope) {
   index_->clear(scope.id);
   result.done = count - scope.chunk_count - scope.object_count;
   result.bytes = result.bytes_host = bytes - scope.bytes_host;
+  queues_.room_freed();
 }
 
 void Store::scope_info(kvc_scope_info &info, Scope &scope) {

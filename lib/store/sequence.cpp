@@ -123,6 +123,7 @@ void Store::seq_release(Sequence &seq, const base::Token &token) {
   forget_scope(scope);
   lock.unlock();
   SequenceDelete{&resource_}(&seq);
+  queues_.room_freed();
 }
 
 uint64_t tokens_left(const Sequence &seq) {

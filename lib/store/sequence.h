@@ -9,6 +9,7 @@
 #include "seq/index.h"
 #include "store/rows.h"
 #include "store/scope.h"
+#include "store/task.h"
 
 namespace kvc::store {
 
@@ -62,6 +63,7 @@ struct SequenceState {
 struct Sequence : SequenceState {
   using SequenceState::SequenceState;
   mutable std::atomic<uint64_t> used_tick{0}, deadline_ns{0};
+  TaskList<&Task::of_line> line;  // queued calls on it; under the lock of the queues
 };
 
 /// Leading tokens left after a lapse; UINT64_MAX: all.

@@ -16,7 +16,8 @@ using base::fail;
 namespace {
 
 constexpr uint64_t kSeqMax = 4096, kViewMax = 4096, kLeaseMs = 10000;
-constexpr uint32_t kOpenFlagsKnown = 511, kOpenFlagsBuilt = KVC_OPEN_ZERO | KVC_OPEN_POPULATE | KVC_OPEN_VERIFY_READS;
+constexpr uint32_t kWorkerMax = 1024;
+constexpr uint32_t kOpenFlagsKnown = 511, kOpenFlagsBuilt = KVC_OPEN_HOST_DRIVEN | KVC_OPEN_WAIT | KVC_OPEN_ZERO | KVC_OPEN_POPULATE | KVC_OPEN_VERIFY_READS;
 constexpr const char *kOpenFlagNames[] = {"KVC_OPEN_HOST_DRIVEN", "KVC_OPEN_WAIT", "KVC_OPEN_CREATE", "KVC_OPEN_READ_ONLY", "KVC_OPEN_REQUIRE", "KVC_OPEN_SECURE",
                                           "KVC_OPEN_ZERO", "KVC_OPEN_POPULATE", "KVC_OPEN_VERIFY_READS"};
 
@@ -31,7 +32,7 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
   const struct {
     const char *name;
     bool set;
-  } later[] = {{"nvme_bytes", o.nvme_bytes != 0}, {"device_bytes", o.device_bytes != 0}, {"queue_max", o.queue_max != 0}, {"worker_count", o.worker_count != 0}, {"connect_timeout_us", o.connect_timeout_us != 0}, {"directory", o.directory != nullptr},
+  } later[] = {{"nvme_bytes", o.nvme_bytes != 0}, {"device_bytes", o.device_bytes != 0}, {"connect_timeout_us", o.connect_timeout_us != 0}, {"directory", o.directory != nullptr},
                {"tenant", o.tenant != nullptr}, {"key_file", o.key_file != nullptr}, {"certificate_file", o.certificate_file != nullptr},
                {"authority_file", o.authority_file != nullptr}, {"providers", o.providers != nullptr}, {"copies", o.copies != 0},
                {"copies_acked", o.copies_acked != 0}, {"log", o.log != nullptr}, {"log_level", o.log_level != 0},
@@ -40,6 +41,8 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
     if (option.set) return fail(error, KVC_ERR_UNSUPPORTED, "%s: not built yet for \"mem:\"", option.name);
   if (o.seq_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "seq_max %u: at most %u", o.seq_max, base::HandleTable::kIndexMax);
   if (o.view_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "view_max %u: at most %u", o.view_max, base::HandleTable::kIndexMax);
+  if (o.queue_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "queue_max %u: at most %u", o.queue_max, base::HandleTable::kIndexMax);
+  if (o.worker_count > kWorkerMax) return fail(error, KVC_ERR_ARGUMENT, "worker_count %u: at most %u", o.worker_count, kWorkerMax);
   return KVC_OK;
 }
 
@@ -50,7 +53,7 @@ Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint
       scope_handles_(base::HandleKind::scope, slot, base::HandleTable::kIndexMax, generation, &resource_),
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
       lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_),
-      view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_), store_generation_(generation),
+      view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_), queues_(*this, &resource_, clock_, o, slot, generation), store_generation_(generation),
       reads_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
 
 Store::~Store() = default;
@@ -103,7 +106,8 @@ kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options
 
 kvc_status Store::close(Error &error) {
   if (const uint32_t views = view_handles_.live_count()) return fail(error, KVC_ERR_BUSY, "%u %s held: release them first", views, views == 1 ? "view is" : "views are");
-  const auto next = std::max({scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), view_handles_.next_generation(), store_generation_ + 1});
+  queues_.close();
+  const auto next = std::max({queues_.handles().next_generation(), scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), view_handles_.next_generation(), store_generation_ + 1});
   base::store_slot_give(slot_, next);
   seq_handles_.each([this](uint32_t, void *object) {
     auto *seq = static_cast<Sequence *>(object);
@@ -122,6 +126,14 @@ uint64_t Store::deadline(uint64_t lease_ns) const {
   if (lease_ns == KVC_FOREVER) return KVC_FOREVER;
   const uint64_t now = clock_.now_ns();
   return now > UINT64_MAX - 1 - lease_ns ? KVC_FOREVER - 1 : now + lease_ns;
+}
+
+void Store::release_given(const kvc_result &result) {
+  void *object;
+  if (const base::Token seq = base::token_unpack(reinterpret_cast<uint64_t>(result.seq)); result.seq && seq_handles_.enter_exclusive(&object, seq) == KVC_OK)
+    seq_release(*static_cast<Sequence *>(object), seq);
+  Error stale;
+  if (result.lease) (void)lease_release(base::token_unpack(reinterpret_cast<uint64_t>(result.lease)), stale);
 }
 
 void Store::released(Ref ref, const seq::Node &node, const seq::Owner &owner) noexcept {

@@ -12,6 +12,7 @@
 #include "memory/resource.h"
 #include "memory/slab.h"
 #include "seq/index.h"
+#include "store/queue.h"
 #include "store/reads.h"
 #include "store/scope.h"
 #include "store/sequence.h"
@@ -93,11 +94,19 @@ class Store final : seq::NodeSink {
   base::HandleTable &scopes() { return scope_handles_; }
   base::HandleTable &seqs() { return seq_handles_; }
   base::HandleTable &leases() { return lease_handles_; }
+  Queues &queues() { return queues_; }
+  /// What a result that nobody drained gave.
+  void release_given(const kvc_result &result);
   void scope_unref(Scope *scope);
   /// The lease of a sequence that lapsed is taken up again for what is still held.
   void revive(Sequence &seq, const base::Token &token);
   /// Begins a use: the latest there is.
   void use(const Sequence &seq) { seq.used_tick.store(next_tick(), std::memory_order_relaxed); }
+  /// The same for a queued call, whose sequence may have lapsed since it was made, or been released.
+  void begin_use(Sequence &seq, const base::Token &token) {
+    use(seq);
+    if (seq_handles_.lapsed(token)) revive(seq, token);
+  }
   /// Ends it: the lease slides.
   void slide(const Sequence &seq) { seq.deadline_ns.store(deadline(seq.lease_ns), std::memory_order_relaxed); }
   std::pmr::memory_resource *resource() { return &resource_; }
@@ -216,6 +225,7 @@ class Store final : seq::NodeSink {
   const uint32_t slot_, seq_max_;
   memory::Slab slab_;
   base::HandleTable scope_handles_, seq_handles_, lease_handles_, view_handles_;
+  Queues queues_;
   uint32_t store_generation_;
 
   std::mutex mutex_;

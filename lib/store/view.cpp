@@ -92,6 +92,7 @@ kvc_status Store::view_release(const base::Token &token, Error &error) {
   std::lock_guard lock(mutex_);
   if (const Ref ref = ref_of_word(word)) index_->unpin(ref, next_tick(), true);
   else open_chunk_unref(static_cast<OpenChunk *>(word));
+  queues_.room_freed();
   return KVC_OK;
 }
 

@@ -69,18 +69,17 @@ TEST_F(CallsTest, open) {
   expect(open_with(std::string(10000, 'x').c_str(), nothing, &host.error), KVC_ERR_ARGUMENT, {"xxxx"});
   expect(open_with("mem:", [](kvc_store_options &o) { o.flags = 1u << 31; }, &host.error), KVC_ERR_TOO_NEW, {"0x80000000"});
   const std::vector<std::pair<uint32_t, const char *>> unbuilt{
-      {KVC_OPEN_HOST_DRIVEN, "KVC_OPEN_HOST_DRIVEN"}, {KVC_OPEN_WAIT, "KVC_OPEN_WAIT"},       {KVC_OPEN_CREATE, "KVC_OPEN_CREATE"},
-      {KVC_OPEN_READ_ONLY, "KVC_OPEN_READ_ONLY"},     {KVC_OPEN_REQUIRE, "KVC_OPEN_REQUIRE"}, {KVC_OPEN_SECURE, "KVC_OPEN_SECURE"}};
+      {KVC_OPEN_CREATE, "KVC_OPEN_CREATE"}, {KVC_OPEN_READ_ONLY, "KVC_OPEN_READ_ONLY"}, {KVC_OPEN_REQUIRE, "KVC_OPEN_REQUIRE"}, {KVC_OPEN_SECURE, "KVC_OPEN_SECURE"}};
   for (const auto &[flag, name] : unbuilt)
     expect(open_with("mem:", [&, bit = flag](kvc_store_options &o) { o.flags = bit | KVC_OPEN_ZERO; }, &host.error), KVC_ERR_UNSUPPORTED, {"flags 0x", name});
   expect(open_with("mem:", [](kvc_store_options &o) { o.memory_bytes = UINT64_MAX; }, &host.error), KVC_ERR_ARGUMENT, {"memory_bytes 18446744073709551615"});
   expect(open_with("mem:", [](kvc_store_options &o) { o.seq_max = (1u << 20) + 1; }, &host.error), KVC_ERR_ARGUMENT, {"seq_max 1048577"});
   expect(open_with("mem:", [](kvc_store_options &o) { o.view_max = (1u << 20) + 1; }, &host.error), KVC_ERR_ARGUMENT, {"view_max 1048577"});
+  expect(open_with("mem:", [](kvc_store_options &o) { o.queue_max = (1u << 20) + 1; }, &host.error), KVC_ERR_ARGUMENT, {"queue_max 1048577"});
+  expect(open_with("mem:", [](kvc_store_options &o) { o.worker_count = 1025; }, &host.error), KVC_ERR_ARGUMENT, {"worker_count 1025"});
   const std::vector<std::pair<const char *, std::function<void(kvc_store_options &)>>> later{
       {"nvme_bytes", [](kvc_store_options &o) { o.nvme_bytes = 1; }},
       {"device_bytes", [](kvc_store_options &o) { o.device_bytes = 1; }},
-      {"queue_max", [](kvc_store_options &o) { o.queue_max = 1; }},
-      {"worker_count", [](kvc_store_options &o) { o.worker_count = 1; }},
       {"connect_timeout_us", [](kvc_store_options &o) { o.connect_timeout_us = 1; }},
       {"directory", [](kvc_store_options &o) { o.directory = "d"; }},
       {"tenant", [](kvc_store_options &o) { o.tenant = "t"; }},
@@ -239,7 +238,7 @@ TEST_F(CallsTest, how_a_call_runs) {
   expect(with([](kvc_call &c) { c.flags = 16; }), KVC_ERR_TOO_NEW, {"0x10"});
   expect(with([](kvc_call &c) { c.flags = KVC_CALL_MORE; }), KVC_ERR_ARGUMENT, {"KVC_CALL_MORE"});
   expect(with([](kvc_call &c) { c.flags = KVC_CALL_DETACH; }), KVC_ERR_ARGUMENT, {"KVC_CALL_DETACH"});
-  expect(with([](kvc_call &c) { c.queue = reinterpret_cast<kvc_queue *>(8); }), KVC_ERR_UNSUPPORTED, {"queue"});
+  expect(with([](kvc_call &c) { c.queue = reinterpret_cast<kvc_queue *>(8); }), KVC_ERR_MISUSE, {"kvc_queue"});
 }
 
 TEST_F(CallsTest, fork_truncate_identify_lease) {

@@ -45,12 +45,10 @@ TEST_F(Unbuilt, calls_on_sequences_are_unsupported_by_name) {
 }
 
 TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {
-  uint32_t more = 0;
   char text[8] = {};
   kvc_region *region = garbage<kvc_region>();
   auto cluster = sized<kvc_cluster_info>();
   auto node = sized<kvc_node>();
-  expect(kvc_store_step(&more, host.store, 1, &error), "kvc_store_step");
   expect(kvc_store_flush(host.store, nullptr, &error), "kvc_store_flush");
   expect(kvc_region_register(&region, host.store, text, 8, KVC_MEMORY_HOST, 0, &error), "kvc_region_register");
   EXPECT_EQ(region, nullptr);
@@ -63,18 +61,8 @@ TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {
   expect(kvc_trace_record(host.store, nullptr, &error), "kvc_trace_record");
 }
 
-TEST_F(Unbuilt, calls_on_queues_and_events_are_unsupported_by_name) {
-  int fd = 0;
-  auto result = sized<kvc_result>();
+TEST_F(Unbuilt, calls_on_events_are_unsupported_by_name) {
   auto event = sized<kvc_event>();
-  kvc_queue *out = garbage<kvc_queue>();
-  expect(kvc_queue_create(&out, host.store, nullptr, &error), "kvc_queue_create");
-  EXPECT_EQ(out, nullptr);
-  expect(kvc_queue_fd(&fd, queue, &error), "kvc_queue_fd");
-  expect(kvc_queue_submit(queue, &error), "kvc_queue_submit");
-  expect(kvc_queue_cancel(queue, 0, &error), "kvc_queue_cancel");
-  expect(kvc_queue_drain(&result, 1, &count, queue, 0, &error), "kvc_queue_drain");
-  expect(kvc_queue_release(queue, &error), "kvc_queue_release");
   expect(kvc_event_watch(queue, host.scope, 1, &error), "kvc_event_watch");
   expect(kvc_event_drain(&event, 1, &count, queue, &error), "kvc_event_drain");
 }
