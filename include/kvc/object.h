@@ -41,7 +41,8 @@ typedef struct kvc_object {
 /** How to run a batch.  Not built yet, KVC_ERR_UNSUPPORTED when set: ttl_ms.
  *
  * A value put with a layout is K and V rows of the scope's layers; it is held as pages and read back, by any parts, as the very bytes that were put.
- *   - Every value of the batch lies so.  k.data and v.data are offsets in it (0 too; a layer without V leaves v zero), `bytes` of 0 is: to its end.
+ *   - Every value of the batch lies so.  k.data and v.data are offsets in it (0 too), `bytes` of 0 is: to its end.  A latent layer's v of zeros: one row
+ *     [latent | rope] in k.  State layers have no rows of tokens (UNSUPPORTED).
  *   - layers: a run of one geometry, SHAPE or RANGE else; heads: any of theirs; tokens: as many as token_count says, whole chunks or not.
  *   - Every byte of the value belongs to exactly one element.  ARGUMENT names the stride that makes elements overlap, or the first byte that none
  *     covers.

@@ -122,14 +122,16 @@ kvc_status check_whole(ObjectRecord &record, Error &error) {
 kvc_status resolve(ObjectRecord &out, const kvc_rows &layout, const Scope &scope, std::pmr::memory_resource *scratch, Error &error) {
   if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape, its objects are plain bytes");
   KVC_TRY(check_members(layout, error));
-  const ChunkLayout::Page &page = scope.layout.page(std::min(layout.layer_begin, scope.shape.layer_count - 1));
-  KVC_TRY(check_dtype(layout.k, page.layers->k_dtype, "k", error));
-  KVC_TRY(check_dtype(layout.v, page.layers->v_dtype, "v", error));
+  const seq::LayerRun &layers = scope.shape.run_of(std::min(layout.layer_begin, scope.shape.layer_count - 1));
+  if (layers.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u keeps states, which are no rows of tokens: put them as plain bytes", layout.layer_begin);
+  KVC_TRY(check_dtype(layout.k, layers.k_dtype, "k", error));
+  KVC_TRY(check_dtype(layout.v, layers.v_dtype, "v", error));
   kvc_rows rows = layout;
   rows.k = placed(layout.k);
-  if (page.v_bytes || layout.v.data || layout.v.bytes) rows.v = placed(layout.v);
+  if (layers.v_dim || layout.v.data || layout.v.bytes) rows.v = placed(layout.v);  // else a latent's rope part lies behind it in one row
   Run run;
   KVC_TRY(resolve_run(run, rows, scope.shape, Direction::append, {}, scratch, error));
+  if (run.one_row && layers.k_dtype != layers.v_dtype) return fail(error, KVC_ERR_SHAPE, "k.dtype %u: the rope part's is %u, and an object is not converted; give it in v", layout.k.dtype, layers.v_dtype);
   Error meet;
   if (check_runs_apart(std::span(&run, 1), scratch, meet) != KVC_OK) return fail(error, KVC_ERR_ARGUMENT, "k and v overlap: each byte of the value belongs to one element");
   out = {};
@@ -140,9 +142,9 @@ kvc_status resolve(ObjectRecord &out, const kvc_rows &layout, const Scope &scope
   out.head_count = run.head_count;
   out.token_count = run.token_count;
   out.page_tokens = scope.shape.chunk_tokens;
-  out.v_dim = run.layers->v_dim;
-  KVC_TRY(write_side(out.k, run.k, run.layers->k_dtype, "k", error));
-  KVC_TRY(write_side(out.v, run.v, run.layers->v_dtype, "v", error));
+  out.v_dim = layers.v_dim;
+  KVC_TRY(write_side(out.k, run.k, layers.k_dtype, "k", error));
+  KVC_TRY(write_side(out.v, run.v, layers.v_dtype, "v", error));
   return check_whole(out, error);
 }
 

@@ -184,6 +184,27 @@ TEST_F(TypedObjectsTest, a_part_of_the_heads_is_a_value_too) {
   EXPECT_EQ(put("none", value, &rows), KVC_ERR_RANGE);
 }
 
+TEST_F(TypedObjectsTest, latent_rows_come_back_from_one_array_and_from_two) {
+  const auto latent = [](uint32_t k_dtype, uint32_t v_dtype) { return kvc_layer{3, KVC_LAYER_LATENT, 1, 24, 0, 8, 0, k_dtype, v_dtype, {0, 0, 0}}; };
+  host.scope.reset();
+  host = Host({latent(0, 0)}, KVC_F16, 16, 4u << 20, KVC_OPEN_VERIFY_READS);
+  g = {3, 1, 20, 24, 8};
+  kvc_rows one_row = rows_of(g), two = dense_layouts(g)[0].rows, rope_first = two;
+  one_row.k.layer_stride = 20 * 32 * 2;
+  rope_first.k.data = offset(g.v_bytes()), rope_first.v.data = offset(0), rope_first.v.bytes = g.v_bytes();
+  int key = 0;
+  for (const kvc_rows &rows : {one_row, two, rope_first})
+    for (const size_t parts : {1u, 5u}) {
+      const std::vector<uint8_t> value = value_of(g.bytes(), static_cast<uint64_t>(++key));
+      ASSERT_EQ(put(std::to_string(key), value, &rows, parts), KVC_OK) << host.error.message;
+      expect_held(std::to_string(key), value, 3, "latent " + std::to_string(key));
+    }
+  host.scope.reset();
+  host = Host({latent(KVC_F8_E4M3, KVC_F16)}, KVC_F16, 16, 4u << 20, KVC_OPEN_VERIFY_READS);
+  one_row.k.dtype = KVC_F8_E4M3;
+  EXPECT_EQ(put("mixed", value_of(g.bytes(), 1), &one_row), KVC_ERR_SHAPE) << host.error.message;
+}
+
 TEST_F(TypedObjectsTest, a_layout_that_is_none_of_the_scopes_shape_or_loses_a_byte_is_refused_by_name) {
   const kvc_rows good = dense_layouts(g)[0].rows;
   const uint64_t k_row = g.heads * g.k_dim * g.e;
