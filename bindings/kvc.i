@@ -18,4 +18,6 @@
 %include <kvc/store.h>
 %include <kvc/seq.h>
 %include <kvc/object.h>
+%include <kvc/view.h>
+%include <kvc/queue.h>
 %include <kvc/observe.h>

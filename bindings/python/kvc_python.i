@@ -6,7 +6,6 @@
 /* ---- What is wrapped.  Structs travel as tuples, so none is wrapped; the calls listed here have no Python form yet. */
 %rename("$ignore", %$isclass) "";
 %rename("$ignore", %$istypedef) "";
-%ignore kvc_store_step;
 %ignore kvc_store_flush;
 %ignore kvc_region_register;
 %ignore kvc_region_release;
@@ -55,6 +54,13 @@
 %noexception array_layout;
 %noexception record_members;
 %noexception calls_after_fork;
+%noexception lender_make;
+%noexception page_make;
+%noexception queued_append;
+%noexception queued_gather;
+%noexception queued_match;
+%noexception queued_seq_lease;
+%noexception queued_outputs;
 
 /* ---- Status and error.  The error is the last parameter, so its argout runs last and sees every output. */
 %typemap(out) kvc_status "$result = NULL;"
@@ -96,6 +102,8 @@ HANDLE(kvc_store)
 HANDLE(kvc_scope)
 HANDLE(kvc_seq)
 HANDLE(kvc_lease)
+HANDLE(kvc_view)
+HANDLE(kvc_queue)
 
 /* ---- Outputs */
 %define INFO(TYPE, NAME, RECORD, CONDITION)
@@ -112,6 +120,11 @@ INFO(kvc_metrics, metrics, metrics_record, result == KVC_OK)
 INFO(kvc_verify_info, info, verify_info_record, 1)
 INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symname)
 
+%typemap(in, numinputs=0) int *fd (int temp = -1) "$1 = &temp;"
+%typemap(argout) int *fd { if (result == KVC_OK) $result = outputs_append($result, PyLong_FromLong(*$1)); }
+%typemap(in, numinputs=0) uint32_t *more (uint32_t temp = 0) "$1 = &temp;"
+%typemap(argout) uint32_t *more { if (result == KVC_OK) $result = outputs_append($result, PyBool_FromLong((long)*$1)); }
+
 /* ---- Options: tuples in the order of their record, then what they hold; None is NULL */
 %define OPTIONS(TYPE, RECORD)
 %typemap(in) const TYPE *options (TYPE temp) {
@@ -125,8 +138,17 @@ INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symnam
 }
 %enddef
 OPTIONS(kvc_store_options, store_options_record)
-OPTIONS(kvc_object_options, object_options_record)
+OPTIONS(kvc_queue_options, queue_options_record)
 
+%typemap(in) const kvc_object_options *options (kvc_object_options temp, kvc_rows described) {
+  if ($input != Py_None) {
+    KVC_INIT(&temp);
+    if (!record_fill(&temp, &object_options_record, $input) || !layout_open(&temp.layout, &described, $input)) SWIG_fail;
+    $1 = &temp;
+  } else {
+    $1 = NULL;
+  }
+}
 
 %typemap(in) const kvc_shape *shape (ShapeHold hold = {0}) {
   if (!shape_open(&hold, $input)) SWIG_fail;
@@ -149,13 +171,7 @@ OPTIONS(kvc_object_options, object_options_record)
 
 %typemap(in) const kvc_seq_options *options (kvc_seq_options temp, kvc_extra *listed = NULL) {
   if ($input != Py_None) {
-    size_t count;
-    KVC_INIT(&temp);
-    if (!record_fill(&temp, &seq_options_record, $input)) SWIG_fail;
-    PyObject *list = PyTuple_GetItem($input, record_length(&seq_options_record));
-    if (!list || !extras_open(&listed, &count, list)) SWIG_fail;
-    temp.extras = listed;
-    temp.extra_count = count;
+    if (!seq_options_open(&temp, &listed, $input)) SWIG_fail;
     $1 = &temp;
   } else {
     $1 = NULL;
@@ -186,6 +202,11 @@ OPTIONS(kvc_object_options, object_options_record)
   $2 = list.count;
 }
 %typemap(freearg) (const kvc_rows *rows, size_t row_count) { row_list_close(&list$argnum); }
+%typemap(argout) (const kvc_rows *rows, size_t row_count) ""
+
+/* What a view is filled with. */
+%typemap(in, numinputs=0) kvc_rows *rows (kvc_rows temp) { KVC_INIT(&temp); $1 = &temp; }
+%typemap(argout) kvc_rows *rows { if (result == KVC_OK) $result = outputs_append($result, rows_tuple($1)); }
 
 %typemap(in) (const kvc_extra *extras, size_t extra_count) (kvc_extra *list = NULL) {
   if (!extras_open(&list, &$2, $input)) SWIG_fail;
@@ -217,6 +238,21 @@ OPTIONS(kvc_object_options, object_options_record)
 }
 %typemap(freearg) (kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count) { PyMem_Free(list$argnum); }
 
+%typemap(in) (kvc_result *results, size_t result_capacity, size_t *result_count) (kvc_result *list = NULL, size_t count = 0) {
+  uint64_t capacity;
+  if (!as_u64(&capacity, $input, "result_capacity")) SWIG_fail;
+  list = PyMem_Calloc((size_t)capacity, sizeof *list);
+  if (!list) { PyErr_NoMemory(); SWIG_fail; }
+  if (capacity) KVC_INIT(list);
+  $1 = list;
+  $2 = (size_t)capacity;
+  $3 = &count;
+}
+%typemap(argout) (kvc_result *results, size_t result_capacity, size_t *result_count) {
+  if (result == KVC_OK) $result = outputs_append($result, result_list($1, *$3));
+}
+%typemap(freearg) (kvc_result *results, size_t result_capacity, size_t *result_count) { PyMem_Free(list$argnum); }
+
 %typemap(in) (const void *key, size_t key_size) {
   char *data;
   Py_ssize_t size;
@@ -231,3 +267,10 @@ PyObject *set_error_factory(PyObject *factory);
 PyObject *array_layout(PyObject *object, const char *name);
 PyObject *record_members(void);
 PyObject *calls_after_fork(void);
+PyObject *lender_make(void);
+PyObject *page_make(PyObject *owner, PyObject *lender, PyObject *description);
+PyObject *queued_append(PyObject *seq, PyObject *tokens, PyObject *rows, PyObject *call);
+PyObject *queued_gather(PyObject *seq, PyObject *rows, PyObject *call);
+PyObject *queued_match(PyObject *scope, PyObject *tokens, PyObject *options, PyObject *call);
+PyObject *queued_seq_lease(PyObject *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, PyObject *call);
+PyObject *queued_outputs(PyObject *hold, uint32_t operation);

@@ -49,5 +49,6 @@ PyObject *calls_after_fork(void) {
   const pthread_rwlock_t fresh = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
   inside = fresh;
   closing = 0;
+  pages_after_fork();
   Py_RETURN_NONE;
 }

@@ -61,6 +61,15 @@ int memory_is_packed(const Memory *memory);
 /* (lengths, strides in bytes, bytes of an element, dtype, struct code, address) of anything that pin_memory takes. */
 PyObject *array_layout(PyObject *object, const char *name);
 
+/* ---- pages.c: what a view lends */
+
+/* Counts the arrays that read a view's memory: `end` is true, and final, when there is none. */
+PyObject *lender_make(void);
+/* (address, dtype, lengths, strides in bytes) as read-only memory of the buffer protocol and DLPack, which holds `owner`. */
+PyObject *page_make(PyObject *owner, PyObject *lender, PyObject *description);
+/* In the child: what was lent is the parent's. */
+void pages_after_fork(void);
+
 /* ---- integers.c */
 
 int as_u64(uint64_t *out, PyObject *object, const char *name);
@@ -74,9 +83,9 @@ int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, u
 
 typedef struct Record Record;
 extern const Record store_options_record, layer_record, shape_record, scope_options_record, seq_options_record, extra_record, rows_record,
-    array_record, object_options_record;
+    array_record, object_options_record, queue_options_record;
 extern const Record store_info_record, verify_info_record, shape_info_record, scope_info_record, seq_info_record, match_info_record,
-    result_record, metrics_record;
+    result_record, queued_result_record, metrics_record;
 /* Fills the members from the first items of a tuple. */
 int record_fill(void *target, const Record *record, PyObject *tuple);
 Py_ssize_t record_length(const Record *record);
@@ -94,8 +103,14 @@ typedef struct RowList {
 } RowList;
 int row_list_open(RowList *list, PyObject *object, int is_destination);
 void row_list_close(RowList *list);
+/* (*rows_record, (address, bytes, *array_record) of k, the same of v) */
+PyObject *rows_tuple(const kvc_rows *rows);
+/* The layout behind the members of the options, if there is one: (*rows_record, (offset, *array_record), (offset, *array_record) or None). */
+int layout_open(const kvc_rows **out, kvc_rows *layout, PyObject *options);
 
 int extras_open(kvc_extra **extras, size_t *count, PyObject *object); /* freed by PyMem_Free */
+/* (*seq_options_record, extras); the list is freed by PyMem_Free, also after a failure. */
+int seq_options_open(kvc_seq_options *options, kvc_extra **extras, PyObject *object);
 typedef struct ShapeHold {
   kvc_shape shape;
   kvc_layer *layers;
@@ -122,6 +137,17 @@ PyObject *object_list_outputs(const ObjectList *list, kvc_status status);
 void object_list_close(ObjectList *list);
 /* A list of (key, bytes of the value, tier). */
 PyObject *entry_list(const kvc_object_entry *entries, size_t count);
+
+/* ---- queued.c: calls that run in a queue.  `call` is (queue, user, flags, timeout_us); what comes back holds all that the call was lent, and is
+ * let go when its result was drained. */
+PyObject *queued_append(PyObject *seq, PyObject *tokens, PyObject *rows, PyObject *call);
+PyObject *queued_gather(PyObject *seq, PyObject *rows, PyObject *call);
+PyObject *queued_match(PyObject *scope, PyObject *tokens, PyObject *options, PyObject *call);
+PyObject *queued_seq_lease(PyObject *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, PyObject *call);
+/* What a call left in what it was lent: of a match the info, else None. */
+PyObject *queued_outputs(PyObject *hold, uint32_t operation);
+/* Results as tuples of queued_result_record. */
+PyObject *result_list(const kvc_result *results, size_t count);
 
 /* ---- wrappers: outputs of one call.  NULL, then the value, then a pair; takes both references. */
 PyObject *outputs_append(PyObject *outputs, PyObject *value);

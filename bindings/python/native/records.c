@@ -9,6 +9,7 @@ typedef enum Kind {
   F64,
   TEXT,   /* in: str or None, borrowed.  out: a char array */
   DATA,   /* in: bytes, borrowed; the next member is its size */
+  I32,
   HANDLE, /* out: an int */
   RAW     /* a uint8_t array: bytes */
 } Kind;
@@ -117,6 +118,17 @@ static const Member result_members[] = {M(T, U64, done),       M(T, U64, bytes),
                                         M(T, U64, bytes_nvme), M(T, U64, bytes_remote), M(T, U64, elapsed_us),   M(T, HANDLE, lease)};
 RECORD(result, kvc_result);
 #undef T
+#define T kvc_result
+static const Member queued_result_members[] = {
+    M(T, I32, status),       M(T, U64, user),       M(T, U32, operation),  M(T, U32, retry),      M(T, I32, system_error),
+    M(T, TEXT, message),     M(T, HANDLE, seq),     M(T, HANDLE, lease),   M(T, U64, done),       M(T, U64, bytes),
+    M(T, U64, bytes_device), M(T, U64, bytes_host), M(T, U64, bytes_nvme), M(T, U64, bytes_remote), M(T, U64, elapsed_us)};
+const Record queued_result_record = {"queued result", queued_result_members, sizeof queued_result_members / sizeof *queued_result_members};
+#undef T
+#define T kvc_queue_options
+static const Member queue_options_members[] = {M(T, U32, flags), M(T, U32, depth), M(T, U64, description_bytes)};
+RECORD(queue_options, kvc_queue_options);
+#undef T
 #define T kvc_metrics
 static const Member metrics_members[] = {
     M(T, U64, match_calls),      M(T, U64, match_tokens),   M(T, U64, hit_tokens),     M(T, U64, gather_bytes),
@@ -193,6 +205,7 @@ int record_fill(void *target, const Record *record, PyObject *tuple) {
 static PyObject *member_value(const char *at, const Member *member) {
   switch (member->kind) {
     case U32: return PyLong_FromUnsignedLong(*(const uint32_t *)at);
+    case I32: return PyLong_FromLong(*(const int32_t *)at);
     case F64: return PyFloat_FromDouble(*(const double *)at);
     case HANDLE: return PyLong_FromVoidPtr(*(void *const *)at);
     case TEXT: return PyUnicode_DecodeUTF8(at, (Py_ssize_t)strnlen(at, member->bytes), "replace");

@@ -105,6 +105,53 @@ int row_list_open(RowList *list, PyObject *object, int is_destination) {
   return 1;
 }
 
+static PyObject *array_tuple(const kvc_array *array) {
+  PyObject *place = Py_BuildValue("(KK)", (unsigned long long)(uintptr_t)array->data, (unsigned long long)array->bytes);
+  PyObject *members = place ? record_tuple(array, &array_record) : NULL;
+  PyObject *all = members ? PySequence_Concat(place, members) : NULL;
+  Py_XDECREF(place);
+  Py_XDECREF(members);
+  return all;
+}
+
+PyObject *rows_tuple(const kvc_rows *rows) {
+  PyObject *members = record_tuple(rows, &rows_record), *k = array_tuple(&rows->k), *v = array_tuple(&rows->v);
+  PyObject *sides = k && v ? PyTuple_Pack(2, k, v) : NULL, *all = members && sides ? PySequence_Concat(members, sides) : NULL;
+  Py_XDECREF(members);
+  Py_XDECREF(k);
+  Py_XDECREF(v);
+  Py_XDECREF(sides);
+  return all;
+}
+
+static int layout_side(kvc_array *array, PyObject *object, const char *name) {
+  if (object == Py_None) return 1;
+  if (!PyTuple_Check(object) || PyTuple_Size(object) != 1 + record_length(&array_record)) {
+    PyErr_Format(PyExc_TypeError, "%s: a kvc.Side is needed", name);
+    return 0;
+  }
+  uint64_t offset;
+  PyObject *scalars = PyTuple_GetSlice(object, 1, PyTuple_Size(object));
+  const int filled = scalars && record_fill(array, &array_record, scalars) && as_u64(&offset, PyTuple_GetItem(object, 0), "offset");
+  Py_XDECREF(scalars);
+  if (filled) array->data = (void *)(uintptr_t)offset;
+  return filled;
+}
+
+int layout_open(const kvc_rows **out, kvc_rows *layout, PyObject *options) {
+  PyObject *object = PyTuple_Size(options) > record_length(&object_options_record) ? PyTuple_GetItem(options, record_length(&object_options_record)) : Py_None;
+  if (object == Py_None) return 1;
+  const Py_ssize_t scalars = record_length(&rows_record);
+  KVC_INIT(layout);
+  if (!record_fill(layout, &rows_record, object)) return 0;
+  if (PyTuple_Size(object) != scalars + 2) {
+    PyErr_SetString(PyExc_TypeError, "layout: a kvc.Layout is needed");
+    return 0;
+  }
+  *out = layout;
+  return layout_side(&layout->k, PyTuple_GetItem(object, scalars), "k") && layout_side(&layout->v, PyTuple_GetItem(object, scalars + 1), "v");
+}
+
 void row_list_close(RowList *list) {
   for (size_t i = 0; i < list->pin_count; i++) pin_release(&list->pins[i]);
   PyMem_Free(list->pins);
@@ -139,6 +186,17 @@ int extras_open(kvc_extra **extras, size_t *count, PyObject *object) {
   const int good = fill_all(&all, count, object, &extra_record, sizeof **extras);
   *extras = all;
   return good;
+}
+
+int seq_options_open(kvc_seq_options *options, kvc_extra **extras, PyObject *object) {
+  size_t count;
+  KVC_INIT(options);
+  if (!record_fill(options, &seq_options_record, object)) return 0;
+  PyObject *list = PyTuple_GetItem(object, record_length(&seq_options_record));
+  if (!list || !extras_open(extras, &count, list)) return 0;
+  options->extras = *extras;
+  options->extra_count = count;
+  return 1;
 }
 
 int shape_open(ShapeHold *hold, PyObject *object) {

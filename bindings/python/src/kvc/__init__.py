@@ -22,11 +22,14 @@ from .errors import (AbilityError, ArgumentError, Busy, Cancelled, Corrupt, Data
                      ReachError, ReadOnly, RoomError, ShapeError, Stale, SystemFailure, Timeout, TooNew, Unavailable, Unsupported,
                      VersionError)
 from .info import MatchInfo, Metrics, Result, ScopeInfo, SeqInfo, StoreInfo, VerifyInfo
+from .layout import Layout, Side
+from .queue import Call, Queue
 from .rows import Array, Rows, SupportsDLPack
 from .scope import Found, ObjectEntry, Scope
 from .seq import Extra, Lease, Seq
 from .shape import Layer, Shape, ShapeInfo
 from .store import Store
+from .view import View
 
 F32, F16, BF16, F8_E4M3, U8 = (_native.KVC_F32, _native.KVC_F16, _native.KVC_BF16, _native.KVC_F8_E4M3, _native.KVC_U8)
 LAYER_FULL, LAYER_WINDOW, LAYER_LATENT, LAYER_STATE = (_native.KVC_LAYER_FULL, _native.KVC_LAYER_WINDOW, _native.KVC_LAYER_LATENT,
@@ -63,13 +66,13 @@ def status_name(status: int) -> str:
 
 
 __all__ = [
-    "ALL", "AbilityError", "ArgumentError", "Array", "BF16", "Busy", "Cancelled", "Corrupt", "DataError", "Denied", "DeviceError",
+    "ALL", "AbilityError", "ArgumentError", "Array", "BF16", "Busy", "Call", "Cancelled", "Corrupt", "DataError", "Denied", "DeviceError",
     "Error", "Exists", "Extra", "F16", "F32", "F8_E4M3", "FEATURE_CUDA", "FEATURE_ETCD", "FEATURE_FABRIC", "FEATURE_URING", "FOREVER",
     "Forked", "Found", "Full", "Gone", "InputOutputError", "InternalError", "LAYER_FULL", "LAYER_LATENT", "LAYER_STATE", "LAYER_WINDOW",
-    "Layer", "Lease", "MatchInfo", "Metrics", "MisuseError", "NoMemory", "NoSnapshot", "NotFound", "ObjectEntry", "RETRY_LATER",
+    "Layer", "Layout", "Lease", "MatchInfo", "Metrics", "MisuseError", "NoMemory", "NoSnapshot", "NotFound", "ObjectEntry", "Queue", "RETRY_LATER",
     "RETRY_NEVER", "RETRY_NOW", "RETRY_RECOMPUTE", "ROPE_HALVES", "ROPE_NONE", "ROPE_PAIRS", "ROPE_UNSTATED", "RangeError",
     "ReachError", "ReadOnly", "Result", "RoomError", "Rows", "STOP_ABSENT", "STOP_COST", "STOP_DEADLINE", "STOP_END", "STOP_STATE",
-    "STOP_UNREACHABLE", "STOP_WINDOW", "Scope", "ScopeInfo", "Seq", "SeqInfo", "Shape", "ShapeError", "ShapeInfo", "Stale", "Store",
+    "STOP_UNREACHABLE", "STOP_WINDOW", "Scope", "ScopeInfo", "Seq", "SeqInfo", "Shape", "ShapeError", "ShapeInfo", "Side", "Stale", "Store",
     "StoreInfo", "SupportsDLPack", "SystemFailure", "TIER_DEVICE", "TIER_HOST", "TIER_NVME", "TIER_REMOTE", "Timeout", "TooNew", "U8",
-    "Unavailable", "Unsupported", "VerifyInfo", "VersionError", "features", "status_name", "version",
+    "Unavailable", "Unsupported", "VerifyInfo", "VersionError", "View", "features", "status_name", "version",
 ]

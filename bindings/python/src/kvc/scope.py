@@ -12,6 +12,7 @@ from .info import MatchInfo, Result, ScopeInfo
 from .seq import Extra, Lease, Seq
 
 if TYPE_CHECKING:
+    from .layout import Layout
     from .rows import Integers, Memory
     from .shape import Shape
     from .store import Store
@@ -95,24 +96,29 @@ class Scope(Handle):
     # ---- objects
 
     @overload
-    def put(self, items: Mapping[bytes, Value], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+    def put(self, items: Mapping[bytes, Value], *, group: bool = False, layout: Layout | None = None, ttl_ms: int = 0,
+            timeout_us: int = 0) -> None: ...
 
     @overload
-    def put(self, items: Mapping[str, Value], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+    def put(self, items: Mapping[str, Value], *, group: bool = False, layout: Layout | None = None, ttl_ms: int = 0,
+            timeout_us: int = 0) -> None: ...
 
     @overload
-    def put(self, items: Iterable[Item], *, group: bool = False, ttl_ms: int = 0, timeout_us: int = 0) -> None: ...
+    def put(self, items: Iterable[Item], *, group: bool = False, layout: Layout | None = None, ttl_ms: int = 0,
+            timeout_us: int = 0) -> None: ...
 
-    def put(self, items: Mapping[Any, Value] | Iterable[Item], *, group: bool = False, ttl_ms: int = 0,
+    def put(self, items: Mapping[Any, Value] | Iterable[Item], *, group: bool = False, layout: Layout | None = None, ttl_ms: int = 0,
             timeout_us: int = 0) -> None:
         """Stores values, write-once: equal bytes again are fine, others are Exists.
 
         An item is (key, memory), (key, [pieces]), or (key, memory, offset, bytes): part of an arena, without a slice to be made of it.
 
         group: all items become visible together or none.
+        layout: every value is rows of the scope's layers that lie so; they are held as pages, and come back byte for byte.
         """
         pairs = items if isinstance(items, list) else list(items.items() if isinstance(items, Mapping) else items)
-        options = (_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0) if group or ttl_ms else None
+        options = ((_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0, None if layout is None else layout._packed())
+                   if group or ttl_ms or layout is not None else None)
         _native.kvc_object_put(self._handle, pairs, options, timeout_us)
 
     def get_into(self, items: Sequence[Item], *, leading: bool = False, timeout_us: int = 0) -> list[int]:

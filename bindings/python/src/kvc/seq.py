@@ -13,6 +13,7 @@ from .errors import ShapeError
 from .handle import Handle
 from .info import Result, SeqInfo
 from .rows import Rows
+from .view import View
 
 if TYPE_CHECKING:
     from .rows import Integers
@@ -79,6 +80,12 @@ class Seq(Handle):
         with self._lock:
             result = _native.kvc_gather(self._handle, packed, timeout_us)
         return Result(*result[:-1])
+
+    def view(self, layer: int, token: int, *, frame: bool = False) -> View:
+        """The page of `layer` that holds position `token`, lent in place.  frame: the stored bytes instead, header and sections."""
+        with self._lock:
+            handle, rows = _native.kvc_view_acquire(self._handle, layer, token, _native.KVC_VIEW_FRAME if frame else 0)
+        return View(self.scope, handle, rows)
 
     def identify(self, extras: Sequence[Extra]) -> None:
         """Adds identity to tokens whose chunk is not sealed yet."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from . import _native
 from .errors import Corrupt, Forked, Stale
 from .info import Metrics, StoreInfo, VerifyInfo
+from .queue import Queue
 from .scope import Scope
 from .shape import Shape
 
@@ -15,13 +17,16 @@ from .shape import Shape
 class Store:
     """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it."""
 
-    __slots__ = ("_handle", "_is_open", "__weakref__")
+    __slots__ = ("host_driven", "_handle", "_is_open", "_queues", "__weakref__")
 
     def __init__(self, uri: str = "mem:", *, memory_bytes: int = 0, seq_max: int = 0, queue_max: int = 0, view_max: int = 0,
                  worker_count: int = 0, open_bytes_max: int = 0, timeout_us: int = 0, lease_ms: int = 0, verify_reads: bool = False,
-                 zero: bool = False, populate: bool = False) -> None:
-        flags = (_native.KVC_OPEN_VERIFY_READS * verify_reads | _native.KVC_OPEN_ZERO * zero | _native.KVC_OPEN_POPULATE * populate)
+                 zero: bool = False, populate: bool = False, host_driven: bool = False, wait: bool = False) -> None:
+        flags = (_native.KVC_OPEN_VERIFY_READS * verify_reads | _native.KVC_OPEN_ZERO * zero | _native.KVC_OPEN_POPULATE * populate
+                 | _native.KVC_OPEN_HOST_DRIVEN * host_driven | _native.KVC_OPEN_WAIT * wait)
         self._handle, self._is_open = 0, False
+        self._queues: WeakSet[Queue] = WeakSet()
+        self.host_driven = host_driven
         self._handle = _native.kvc_open(uri, (flags, memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us,
                                               lease_ms))
         self._is_open = True
@@ -35,6 +40,8 @@ class Store:
         except (Stale, Forked):
             pass
         self._is_open = False
+        for queue in list(self._queues):
+            queue._drop()
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +63,16 @@ class Store:
         """Whose cache, of which shape (None: objects only).  The same names, salt and shape give an equal scope."""
         options = (tenant, model, revision, adapter, bytes(salt), bytes_max, ttl_ms, None if shape is None else shape._packed())
         return Scope(self, _native.kvc_scope_create(self._handle, options), shape)
+
+    def queue(self, *, depth: int = 0, description_bytes: int = 0) -> Queue:
+        """For calls that do not block; limits of 0 are the library's defaults (kvc/queue.h)."""
+        queue = Queue(self, _native.kvc_queue_create(self._handle, (0, depth, description_bytes)))
+        self._queues.add(queue)
+        return queue
+
+    def step(self, budget_us: int = 0) -> bool:
+        """Of a store opened with host_driven=True: does background work for so long; whether some is left."""
+        return _native.kvc_store_step(self._handle, budget_us)
 
     def info(self) -> StoreInfo:
         return StoreInfo(*_native.kvc_store_get_info(self._handle))

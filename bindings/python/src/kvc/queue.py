@@ -1,0 +1,304 @@
+"""Calls that do not block: a queue, which asyncio can await and any program can drain."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import threading
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Sequence, TypeVar
+from weakref import WeakSet
+
+from . import _native
+from .errors import Busy, Cancelled, Error, Forked, NotFound, Stale, _error_of
+from .handle import Handle
+from .info import MatchInfo, Result
+from .rows import Rows
+from .seq import Extra, Lease, Seq
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .rows import Integers
+    from .scope import Scope
+    from .store import Store
+
+T = TypeVar("T")
+DRAIN_COUNT = 256
+WAIT_SLICE_S = 0.1  # a queue that another thread releases meanwhile is noticed so soon
+STEP_SLICE_S = 0.001  # between looks for work on a host-driven store
+
+
+class Call(Generic[T]):
+    """A call in a queue: `await` it, or take its `result` when Queue.drain has returned it.
+
+    What it was given stays borrowed until then, also when it was cancelled or came too late: an await that is cancelled asks the call to stop,
+    and ends when nothing touches the arrays any more.
+    """
+
+    __slots__ = ("queue", "user", "_hold", "_finish", "_is_done", "_value", "_error", "_waiters", "__weakref__")
+
+    def __init__(self, queue: Queue, user: int, finish: Callable[[tuple[Any, ...], Any], T]) -> None:
+        self.queue = queue
+        self.user = user
+        self._hold: Any = None
+        self._finish: Callable[[tuple[Any, ...], Any], T] | None = finish
+        self._is_done = False
+        self._value: T | None = None
+        self._error: Error | None = None
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None], int]] = []
+
+    def done(self) -> bool:
+        """Its result was drained: nothing of what it was given is in use."""
+        return self._is_done
+
+    def result(self) -> T:
+        """What the call came to, or raises why it failed.  Busy: not drained yet."""
+        if not self._is_done:
+            raise Busy(_native.KVC_ERR_BUSY, "call: its result was not drained yet")
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    def cancel(self) -> bool:
+        """Asks it to stop; it is done when its result is drained, Cancelled if it had not begun.  False: nothing was in flight any more."""
+        try:
+            _native.kvc_queue_cancel(self.queue._handle, self.user)
+        except (NotFound, Stale, Forked):
+            return False
+        return True
+
+    def _settle(self, result: tuple[Any, ...] | None) -> None:
+        """The result as drained; None: the queue is no more."""
+        finish, self._finish = self._finish, None
+        if result is None:
+            self._error = Cancelled(_native.KVC_ERR_CANCELLED, "the queue was released")
+        elif result[0] != _native.KVC_OK:
+            self._error = _error_of(result[0], result[5], result[3], result[4], result[8:])
+        elif finish is not None:
+            self._value = finish(result, _native.queued_outputs(self._hold, result[2]))
+        self._hold = None
+        with self.queue._lock:
+            self._is_done = True
+            waiters, self._waiters = self._waiters, []
+        for loop, waiter, thread in waiters:
+            if thread == threading.get_ident():
+                _wake(waiter)
+                continue
+            try:
+                loop.call_soon_threadsafe(_wake, waiter)
+            except RuntimeError:
+                pass  # the loop was closed, and nobody waits
+
+    def _waiter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None] | None:
+        with self.queue._lock:
+            if self._is_done:
+                return None
+            waiter = loop.create_future()
+            self._waiters.append((loop, waiter, threading.get_ident()))
+            return waiter
+
+    async def _wait(self) -> T:
+        import asyncio
+        cancelled: asyncio.CancelledError | None = None
+        if not self._is_done:
+            loop = asyncio.get_running_loop()
+            self.queue._attach(loop)
+            try:
+                while (waiter := self._waiter(loop)) is not None:
+                    try:
+                        await waiter
+                    except asyncio.CancelledError as error:
+                        cancelled = error
+                        self.cancel()
+            finally:
+                self.queue._detach(loop)
+        if cancelled is not None:
+            raise cancelled
+        return self.result()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._wait().__await__()
+
+    def __repr__(self) -> str:
+        state = "in flight" if not self._is_done else "done" if self._error is None else repr(self._error)
+        return f"<kvc.Call {self.user} {state}>"
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _no_value(result: tuple[Any, ...], outputs: Any) -> Result:
+    return Result(*result[8:])
+
+
+class Queue(Handle):
+    """Made by Store.queue.  Its calls return at once, as a Call; any thread may make them and drain.
+
+    With asyncio nothing else is needed: an await watches the queue's descriptor in the running loop, and drains.  Without, poll `fileno()` or
+    give `drain` a timeout.  Busy: `depth` calls are in flight.
+    """
+
+    __slots__ = ("store", "_fd", "_lock", "_users", "_calls", "_loops")
+
+    def __init__(self, store: Store, handle: int) -> None:
+        self._lock = threading.Lock()
+        self._users = itertools.count(1)
+        self._calls: dict[int, Call[Any]] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, list[int]] = {}  # of each: its own descriptor, and how many wait there
+        super().__init__(handle)
+        self.store = store
+        self._fd = _native.kvc_queue_fd(handle)
+        _living.add(self)
+
+    def _end(self) -> None:
+        try:
+            _native.kvc_queue_release(self._handle)
+        finally:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Nothing runs in the queue any more."""
+        with self._lock:
+            calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call._settle(None)
+
+    def fileno(self) -> int:
+        """An eventfd that is readable while results wait.  Poll it; do not read or close it."""
+        return self._fd
+
+    # ---- calls
+
+    def _start(self, begin: Callable[[tuple[int, int, int, int]], Any], finish: Callable[[tuple[Any, ...], Any], T], more: bool,
+               timeout_us: int, seq: Seq | None = None) -> Call[T]:
+        turn: ContextManager[object] = nullcontext() if seq is None else seq._lock
+        with turn, self._lock:
+            user = next(self._users)
+            call = Call(self, user, finish)
+            call._hold = begin((self._handle, user, _native.KVC_CALL_MORE if more else 0, timeout_us))
+            self._calls[user] = call
+        return call
+
+    def append(self, seq: Seq, tokens: Integers | None, rows: Rows | Sequence[Rows] = (), *, more: bool = False,
+               timeout_us: int = 0) -> Call[Result]:
+        """Seq.append.  more: it may wait for `submit`, so that many start as one batch."""
+        packed = seq._pack(rows)
+        return self._start(lambda call: _native.queued_append(seq._handle, tokens, packed, call), _no_value, more, timeout_us, seq)
+
+    def gather(self, seq: Seq, rows: Rows | Sequence[Rows], *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
+        """Seq.gather."""
+        packed = seq._pack(rows)
+        return self._start(lambda call: _native.queued_gather(seq._handle, packed, call), _no_value, more, timeout_us, seq)
+
+    def match(self, scope: Scope, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (),
+              first_position: int = 0, private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, more: bool = False,
+              timeout_us: int = 0) -> Call[tuple[Seq, MatchInfo]]:
+        """Scope.match."""
+        flags = _native.KVC_SEQ_PRIVATE * private | _native.KVC_SEQ_NO_CUT * no_cut
+        options = (flags, lease_ms, 0, 0, 0, 0, prefill_ns_per_token, tokens_max, first_position, b"",
+                   tuple(extra._packed() for extra in extras))
+
+        def finish(result: tuple[Any, ...], info: Any) -> tuple[Seq, MatchInfo]:
+            return Seq(scope, result[6]), MatchInfo(*info)
+
+        return self._start(lambda call: _native.queued_match(scope._handle, tokens, options, call), finish, more, timeout_us)
+
+    def lease(self, seq: Seq, token_begin: int = 0, token_count: int = _native.KVC_ALL, lease_ms: int = 0, *, more: bool = False,
+              timeout_us: int = 0) -> Call[Lease]:
+        """Seq.lease."""
+        store = self.store
+
+        def finish(result: tuple[Any, ...], _: Any) -> Lease:
+            return Lease(store, result[7])
+
+        return self._start(lambda call: _native.queued_seq_lease(seq._handle, token_begin, token_count, lease_ms, call), finish, more,
+                           timeout_us, seq)
+
+    def submit(self) -> None:
+        """Starts what was made with more=True.  `drain` and an await do so too."""
+        _native.kvc_queue_submit(self._handle)
+
+    # ---- results
+
+    def drain(self, *, timeout_us: int = 0) -> list[Call[Any]]:
+        """The calls that ended, in that order; waits up to timeout_us for the first."""
+        end = None if timeout_us == _native.KVC_FOREVER else time.monotonic() + timeout_us / 1e6
+        while True:
+            calls = self._take()
+            left = WAIT_SLICE_S if end is None else end - time.monotonic()
+            if calls or left <= 0:
+                return calls
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            poll.poll(1000 * min(left, STEP_SLICE_S if self.store.host_driven else WAIT_SLICE_S))
+
+    def _take(self) -> list[Call[Any]]:
+        taken: list[Call[Any]] = []
+        try:
+            results = _native.kvc_queue_drain(DRAIN_COUNT, self._handle, 0)
+        except (Stale, Forked):
+            self._drop()
+            raise
+        for result in results:
+            with self._lock:
+                call = self._calls.pop(result[1])
+            call._settle(result)
+            taken.append(call)
+        return taken
+
+    def _ready(self) -> None:
+        """The descriptor is readable in a loop."""
+        try:
+            self._take()
+        except (Stale, Forked):
+            pass  # those who wait have been told
+
+    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            if loop in self._loops:
+                self._loops[loop][1] += 1
+            elif self._is_open:
+                fd = os.dup(self._fd)  # which no release closes under the loop
+                self._loops[loop] = [fd, 1]
+                loop.add_reader(fd, self._ready)
+        self._pump(loop)
+
+    def _detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            watch = self._loops.get(loop)
+            if watch is None:
+                return
+            watch[1] -= 1
+            if watch[1]:
+                return
+            fd, _ = self._loops.pop(loop)
+        try:
+            loop.remove_reader(fd)
+        except RuntimeError:
+            pass  # the loop was closed
+        os.close(fd)
+
+    def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Starts what was held back; on a host-driven store it does the work, again and again."""
+        if loop not in self._loops or not self._calls:
+            return
+        self._ready()
+        if self.store.host_driven and self._calls:
+            loop.call_later(STEP_SLICE_S, self._pump, loop)
+
+
+_living: WeakSet[Queue] = WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked child, as of sequences."""
+    for queue in list(_living):
+        queue._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
