@@ -6,24 +6,8 @@
 /* ---- What is wrapped.  Structs travel as tuples, so none is wrapped; the calls listed here have no Python form yet. */
 %rename("$ignore", %$isclass) "";
 %rename("$ignore", %$istypedef) "";
-%ignore kvc_store_flush;
-%ignore kvc_region_register;
-%ignore kvc_region_release;
-%ignore kvc_seq_reorder;
-%ignore kvc_seq_compact;
-%ignore kvc_seq_prefetch;
 %ignore kvc_seq_importance;
 %ignore kvc_seq_budget;
-%ignore kvc_seq_hint;
-%ignore kvc_seq_publish;
-%ignore kvc_seq_attach;
-%ignore kvc_seq_withdraw;
-%ignore kvc_seq_save;
-%ignore kvc_seq_restore;
-%ignore kvc_metrics_text;
-%ignore kvc_event_watch;
-%ignore kvc_event_drain;
-%ignore kvc_trace_record;
 
 %{
 #include "native.h"
@@ -38,6 +22,7 @@
 #define GIVES_RESULT_kvc_object_exists 1
 #define GIVES_RESULT_kvc_object_delete 0
 #define GIVES_RESULT_kvc_gather 1
+#define GIVES_RESULT_kvc_seq_prefetch 1
 #define GIVES_RESULT_kvc_scope_clear 1
 %}
 
@@ -81,13 +66,9 @@
 %typemap(in) uint64_t { if (!as_u64(&$1, $input, "$1_name")) SWIG_fail; }
 %typemap(in) int32_t { if (!as_i32(&$1, $input, "$1_name")) SWIG_fail; }
 %typemap(in) size_t { uint64_t wide; if (!as_u64(&wide, $input, "$1_name")) SWIG_fail; $1 = (size_t)wide; }
-%typemap(in) const char *uri {
-  Py_ssize_t size;
-  if (!PyUnicode_Check($input)) { PyErr_SetString(PyExc_TypeError, "$1_name: a str is needed"); SWIG_fail; }
-  $1 = (char *)PyUnicode_AsUTF8AndSize($input, &size);
-  if (!$1) SWIG_fail;
-  if (strlen($1) != (size_t)size) { raise_argument("$1_name: %R holds a NUL character", $input); SWIG_fail; }
-}
+%typemap(in) const char *uri { if (!as_text((const char **)&$1, $input, "$1_name")) SWIG_fail; }
+/* bytes, as os.fsencode makes them; None is NULL */
+%typemap(in) const char *path { if (!as_path((const char **)&$1, $input, "$1_name")) SWIG_fail; }
 
 /* ---- Handles: ints, as the library's tokens are */
 %define HANDLE(TYPE)
@@ -104,6 +85,7 @@ HANDLE(kvc_seq)
 HANDLE(kvc_lease)
 HANDLE(kvc_view)
 HANDLE(kvc_queue)
+HANDLE(kvc_region)
 
 /* ---- Outputs */
 %define INFO(TYPE, NAME, RECORD, CONDITION)
@@ -137,8 +119,14 @@ INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symnam
   }
 }
 %enddef
-OPTIONS(kvc_store_options, store_options_record)
+%typemap(in) const kvc_store_options *options (kvc_store_options temp) {
+  KVC_INIT(&temp);
+  if (!record_fill(&temp, &store_options_record, $input) || !log_open(&temp, $input)) SWIG_fail;
+  $1 = &temp;
+}
 OPTIONS(kvc_queue_options, queue_options_record)
+OPTIONS(kvc_hint, hint_record)
+%typemap(in) const kvc_hint *hint = const kvc_hint *options;
 
 %typemap(in) const kvc_object_options *options (kvc_object_options temp, kvc_rows described) {
   if ($input != Py_None) {
@@ -179,14 +167,8 @@ OPTIONS(kvc_queue_options, queue_options_record)
 }
 %typemap(freearg) const kvc_seq_options *options { PyMem_Free(listed$argnum); }
 
-/* The timeout in microseconds; 0: the store's. */
-%typemap(in) const kvc_call *call (kvc_call temp) {
-  uint64_t timeout_us;
-  if (!as_u64(&timeout_us, $input, "timeout_us")) SWIG_fail;
-  KVC_INIT(&temp);
-  temp.timeout_us = timeout_us;
-  $1 = timeout_us ? &temp : NULL;
-}
+/* The timeout in microseconds, 0: the store's; or (timeout, KVC_CALL_*). */
+%typemap(in) const kvc_call *call (kvc_call temp) { if (!call_open((const kvc_call **)&$1, &temp, $input)) SWIG_fail; }
 
 /* ---- Lists */
 %typemap(in) (const int32_t *tokens, size_t token_count) (Pin pin = {0}) {
@@ -253,6 +235,62 @@ OPTIONS(kvc_queue_options, queue_options_record)
 }
 %typemap(freearg) (kvc_result *results, size_t result_capacity, size_t *result_count) { PyMem_Free(list$argnum); }
 
+%typemap(in) (const uint64_t *positions, size_t position_count) (Pin pin = {0}) {
+  const void *data;
+  if (!pin_integers(&pin, &data, &$2, $input, 8, "positions")) SWIG_fail;
+  $1 = (uint64_t *)data;
+}
+%typemap(freearg) (const uint64_t *positions, size_t position_count) { pin_release(&pin$argnum); }
+
+/* ([handle, ...], [index, ...]) */
+%typemap(in) (kvc_seq *const *seqs, const uint32_t *source, size_t seq_count) (Pin handles = {0}, Pin indices = {0}) {
+  const void *seqs, *source;
+  size_t index_count;
+  if (!PyTuple_Check($input) || PyTuple_Size($input) != 2) { PyErr_SetString(PyExc_TypeError, "seqs: a pair of lists is needed"); SWIG_fail; }
+  if (!pin_integers(&handles, &seqs, &$3, PyTuple_GetItem($input, 0), 8, "seqs")) SWIG_fail;
+  if (!pin_integers(&indices, &source, &index_count, PyTuple_GetItem($input, 1), 4, "source")) SWIG_fail;
+  if (index_count != $3) { raise_argument("source: %zu indices, %zu sequences", index_count, $3); SWIG_fail; }
+  $1 = (kvc_seq **)seqs;
+  $2 = (uint32_t *)source;
+}
+%typemap(freearg) (kvc_seq *const *seqs, const uint32_t *source, size_t seq_count) { pin_release(&handles$argnum); pin_release(&indices$argnum); }
+
+/* Memory that stays registered: what holds it is the second output. */
+%typemap(in) (void *data, size_t data_size) (PyObject *held = NULL) {
+  if (!(held = region_open(&$1, &$2, $input))) SWIG_fail;
+}
+%typemap(argout) (void *data, size_t data_size) {
+  if (result == KVC_OK) { $result = outputs_append($result, held$argnum); held$argnum = NULL; }
+}
+%typemap(freearg) (void *data, size_t data_size) { Py_XDECREF(held$argnum); }
+
+%typemap(in) (char *text, size_t text_capacity, size_t *text_size) (char *room = NULL, size_t size = 0) {
+  uint64_t capacity;
+  if (!as_u64(&capacity, $input, "text_capacity")) SWIG_fail;
+  if (!(room = PyMem_Calloc((size_t)capacity + 1, 1))) { PyErr_NoMemory(); SWIG_fail; }
+  $1 = room;
+  $2 = (size_t)capacity;
+  $3 = &size;
+}
+%typemap(argout) (char *text, size_t text_capacity, size_t *text_size) {
+  if (result == KVC_OK) $result = outputs_append($result, PyUnicode_FromString($1));
+}
+%typemap(freearg) (char *text, size_t text_capacity, size_t *text_size) { PyMem_Free(room$argnum); }
+
+%typemap(in) (kvc_event *events, size_t event_capacity, size_t *event_count) (kvc_event *list = NULL, size_t count = 0) {
+  uint64_t capacity;
+  if (!as_u64(&capacity, $input, "event_capacity")) SWIG_fail;
+  if (!(list = PyMem_Calloc((size_t)capacity + 1, sizeof *list))) { PyErr_NoMemory(); SWIG_fail; }
+  KVC_INIT(list);
+  $1 = list;
+  $2 = (size_t)capacity;
+  $3 = &count;
+}
+%typemap(argout) (kvc_event *events, size_t event_capacity, size_t *event_count) {
+  if (result == KVC_OK) $result = outputs_append($result, event_list($1, *$3));
+}
+%typemap(freearg) (kvc_event *events, size_t event_capacity, size_t *event_count) { PyMem_Free(list$argnum); }
+
 %typemap(in) (const void *key, size_t key_size) {
   char *data;
   Py_ssize_t size;
@@ -260,6 +298,8 @@ OPTIONS(kvc_queue_options, queue_options_record)
   $1 = size ? data : NULL;
   $2 = (size_t)size;
 }
+
+%typemap(in) (const void *name, size_t name_size) = (const void *key, size_t key_size);
 
 /* ---- What is no call of the library */
 PyObject *set_error_factory(PyObject *factory);

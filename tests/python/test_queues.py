@@ -60,8 +60,8 @@ def test_many_calls_run_at_once_and_each_has_its_own_result(scope, queue):
     models = [Model(100 + i, seed=i) for i in range(20)]
 
     async def serve(model):
-        seq, _ = await queue.match(scope, model.tokens)
-        await queue.append(seq, model.tokens, model.rows())
+        seq, info = await queue.match(scope, model.tokens)
+        await queue.append(seq, model.tokens[info.tokens:], model.rows(info.tokens))
         k, v = model.poisoned()
         result = await queue.gather(seq, kvc.Rows.of(k=k, v=v))
         check(model, k, v, len(model.tokens))
@@ -152,25 +152,41 @@ def test_a_queue_of_a_depth_is_busy_past_it(store, seq):
     assert seq.info().tokens_given == 203
 
 
-def test_a_cancelled_await_ends_when_nothing_is_borrowed_any_more(queue, seq, model):
+@pytest.fixture
+def late(monkeypatch):
+    """Results that no drain finds before the event is set."""
+    come, take = threading.Event(), kvc.Queue._take
+    monkeypatch.setattr(kvc.Queue, "_take", lambda queue: take(queue) if come.is_set() else [])
+    return come
+
+
+def test_a_cancelled_await_ends_when_nothing_is_borrowed_any_more(queue, seq, model, late):
+    async def awaiting(call):
+        return await call
+
     async def main():
-        k, v = model.poisoned()
-        task = asyncio.ensure_future(later(queue.gather(seq, kvc.Rows.of(k=k, v=v), more=True)))
-        await asyncio.sleep(0)
-        task.cancel()
+        room = bytearray(LAYERS * 200 * HEADS * DIM * 2)
+        rows = kvc.Rows(layer_begin=0, layer_count=1, token_count=200, k=kvc.Array(room))
+        task = asyncio.ensure_future(awaiting(queue.gather(seq, rows)))
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(BufferError):
+                room.append(0)
+        assert not task.done(), "it left what is borrowed still"
+        late.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert queue._calls == {}, "a call is in flight still"
+        room.append(0)
+        late.clear()
         with pytest.raises(asyncio.TimeoutError):
-            async with asyncio.timeout(0):
-                await queue.gather(seq, kvc.Rows.of(k=k, v=v), more=True)
-        assert queue._calls == {}
-        result = await queue.gather(seq, kvc.Rows.of(k=k, v=v))
-        assert result.done == 200
+            asyncio.get_running_loop().call_later(0.05, late.set)
+            async with asyncio.timeout(0.01):
+                await queue.gather(seq, rows)
+        room.append(0)
+        k, v = model.poisoned()
+        assert (await queue.gather(seq, kvc.Rows.of(k=k, v=v))).done == 200
         check(model, k, v, 200)
-
-    async def later(call):
-        return await call
 
     asyncio.run(main())
 
@@ -186,21 +202,21 @@ def test_calls_that_were_held_back_are_cancelled_before_they_begin(queue, seq, m
     assert not call.cancel(), "it is over"
 
 
-def test_the_value_of_a_cancelled_match_is_released(store, scope, queue, model):
+def test_the_value_of_a_cancelled_match_is_released(store, scope, queue, model, late):
     model.store(scope).release()
-
-    async def main():
-        task = asyncio.ensure_future(waiting())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
     async def waiting():
         await queue.match(scope, model.tokens)
 
-    for _ in range(20):
-        asyncio.run(main())
+    async def main():
+        task = asyncio.ensure_future(waiting())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.01, late.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
     gc.collect()
     assert store.info().seq_count == 0
 

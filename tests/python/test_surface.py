@@ -25,11 +25,10 @@ def declared_calls():
     return sorted(set(re.findall(r"^KVC_API [^;(]*?\b(kvc_\w+)\(", headers, re.M)))
 
 
-def test_every_built_call_is_in_the_raw_layer_and_nothing_else_is():
+def test_every_built_call_is_in_the_raw_layer_and_nothing_undeclared_is():
     assert built_calls(), "the changelog lists none"
-    assert set(built_calls()) <= set(declared_calls())
     wrapped = {name for name in dir(_native) if re.fullmatch(r"kvc_\w+", name)}
-    assert wrapped == set(built_calls())
+    assert set(built_calls()) <= wrapped <= set(declared_calls())
 
 
 def test_every_call_of_the_raw_layer_is_used_by_the_typed_layer():
@@ -39,7 +38,7 @@ def test_every_call_of_the_raw_layer_is_used_by_the_typed_layer():
 
 
 def test_every_constant_of_the_headers_is_in_the_raw_layer():
-    headers = "".join((ROOT / "include/kvc" / name).read_text() for name in ("error.h", "types.h", "store.h", "seq.h", "object.h"))
+    headers = "".join((ROOT / "include/kvc" / name).read_text() for name in ("error.h", "types.h", "store.h", "seq.h", "object.h", "view.h", "queue.h", "observe.h"))
     names = set(re.findall(r"^\s+(KVC_[A-Z0-9_]+) = -?\d+", headers, re.M))
     assert len(names) > 60
     assert [name for name in sorted(names) if not hasattr(_native, name)] == []
@@ -48,15 +47,17 @@ def test_every_constant_of_the_headers_is_in_the_raw_layer():
 @pytest.mark.parametrize("kind, struct, less", [
     (kvc.StoreInfo, "kvc_store_info", 0), (kvc.VerifyInfo, "kvc_verify_info", 0), (kvc.ShapeInfo, "kvc_shape_info", 0),
     (kvc.ScopeInfo, "kvc_scope_info", 0), (kvc.SeqInfo, "kvc_seq_info", 0), (kvc.MatchInfo, "kvc_match_info", 0),
-    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0)])
+    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0), (kvc.Event, "kvc_event", 0)])
 def test_dataclasses_have_the_members_of_the_structs_in_their_order(kind, struct, less):
     members = _native.record_members()[struct]
-    assert [field.name for field in dataclasses.fields(kind)] == list(members[:len(members) - less])
+    fields = [field.name for field in dataclasses.fields(kind)]
+    assert fields[:len(members) - less] == list(members[:len(members) - less])
+    assert fields[len(members) - less:] == (["tokens"] if kind is kvc.Event else [])
 
 
 def test_infos_and_descriptions_are_frozen():
     for kind in (kvc.StoreInfo, kvc.VerifyInfo, kvc.ScopeInfo, kvc.SeqInfo, kvc.MatchInfo, kvc.Result, kvc.Metrics, kvc.ShapeInfo,
-                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry):
+                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry, kvc.Layout, kvc.Side, kvc.Event):
         assert kind.__dataclass_params__.frozen, kind
 
 
@@ -66,6 +67,8 @@ def test_packed_descriptions_have_the_order_of_the_structs():
     assert layer._packed() == tuple(range(100, 100 + len(members["kvc_layer"])))
     array = kvc.Array(b"", 7, **{name: 100 + i for i, name in enumerate(members["kvc_array"])})
     assert array._packed() == (b"", 7, *range(100, 100 + len(members["kvc_array"])))
+    side = kvc.Side(offset=7, **{name: 100 + i for i, name in enumerate(members["kvc_array"])})
+    assert side._packed() == (7, *range(100, 100 + len(members["kvc_array"])))
     rows = kvc.Rows(**{name: 100 + i for i, name in enumerate(members["kvc_rows"])})
     assert rows._packed() == (*range(100, 100 + len(members["kvc_rows"])), None, None, None, None, None, None)
     shape = kvc.Shape(**{name: 100 + i for i, name in enumerate(members["kvc_shape"])}, layers=[])

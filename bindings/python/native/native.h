@@ -75,6 +75,9 @@ void pages_after_fork(void);
 int as_u64(uint64_t *out, PyObject *object, const char *name);
 int as_u32(uint32_t *out, PyObject *object, const char *name);
 int as_i32(int32_t *out, PyObject *object, const char *name);
+/* A str without NUL characters; of bytes the same, None is NULL.  Borrowed from the object. */
+int as_text(const char **out, PyObject *object, const char *name);
+int as_path(const char **out, PyObject *object, const char *name);
 /* A list of integers, or a buffer of them: used in place when they are 4 bytes wide and signed, or 8 and not, as `element` says; copied and
  * held against that range when they are others. */
 int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, unsigned element, const char *name);
@@ -83,9 +86,9 @@ int pin_integers(Pin *pin, const void **data, size_t *count, PyObject *object, u
 
 typedef struct Record Record;
 extern const Record store_options_record, layer_record, shape_record, scope_options_record, seq_options_record, extra_record, rows_record,
-    array_record, object_options_record, queue_options_record;
+    array_record, object_options_record, queue_options_record, hint_record;
 extern const Record store_info_record, verify_info_record, shape_info_record, scope_info_record, seq_info_record, match_info_record,
-    result_record, queued_result_record, metrics_record;
+    result_record, queued_result_record, metrics_record, event_record;
 /* Fills the members from the first items of a tuple. */
 int record_fill(void *target, const Record *record, PyObject *tuple);
 Py_ssize_t record_length(const Record *record);
@@ -137,6 +140,19 @@ PyObject *object_list_outputs(const ObjectList *list, kvc_status status);
 void object_list_close(ObjectList *list);
 /* A list of (key, bytes of the value, tier). */
 PyObject *entry_list(const kvc_object_entry *entries, size_t count);
+
+/* ---- lent.c: what the library keeps beyond a call */
+
+/* The option behind the members: a callable (level, line), or None.  It is borrowed until the store is closed. */
+int log_open(kvc_store_options *options, PyObject *object);
+/* True while a store may write log lines: whoever waits in the library then waits without the GIL, as the writer takes it. */
+int logs_open(void);
+/* Memory that may be written, and the object that holds it. */
+PyObject *region_open(void **data, size_t *size, PyObject *memory);
+/* Tuples of event_record, each with its tokens, or None, behind. */
+PyObject *event_list(const kvc_event *events, size_t count);
+/* `object` is a timeout in microseconds, or (timeout, flags); *out becomes NULL when both are 0. */
+int call_open(const kvc_call **out, kvc_call *call, PyObject *object);
 
 /* ---- queued.c: calls that run in a queue.  `call` is (queue, user, flags, timeout_us); what comes back holds all that the call was lent, and is
  * let go when its result was drained. */

@@ -32,7 +32,8 @@ struct Record {
 #define T kvc_store_options
 static const Member store_options_members[] = {
     M(T, U32, flags),        M(T, U64, memory_bytes),   M(T, U32, seq_max),    M(T, U32, queue_max), M(T, U32, view_max),
-    M(T, U32, worker_count), M(T, U64, open_bytes_max), M(T, U64, timeout_us), M(T, U64, lease_ms)};
+    M(T, U32, worker_count), M(T, U64, open_bytes_max), M(T, U64, timeout_us), M(T, U64, lease_ms),
+    M(T, U32, log_level)};
 RECORD(store_options, kvc_store_options);
 #undef T
 #define T kvc_layer
@@ -125,6 +126,15 @@ static const Member queued_result_members[] = {
     M(T, U64, bytes_device), M(T, U64, bytes_host), M(T, U64, bytes_nvme), M(T, U64, bytes_remote), M(T, U64, elapsed_us)};
 const Record queued_result_record = {"queued result", queued_result_members, sizeof queued_result_members / sizeof *queued_result_members};
 #undef T
+#define T kvc_hint
+static const Member hint_members[] = {M(T, U32, flags), M(T, U64, continues_in_ms), M(T, U32, turn), M(T, U32, priority)};
+RECORD(hint, kvc_hint);
+#undef T
+#define T kvc_event
+static const Member event_members[] = {M(T, U32, kind),        M(T, U32, tier_from), M(T, U32, tier_to), M(T, U64, sequence_number),
+                                       M(T, U64, token_begin), M(T, U64, token_count), M(T, RAW, scope), M(T, RAW, chunk), M(T, RAW, parent)};
+RECORD(event, kvc_event);
+#undef T
 #define T kvc_queue_options
 static const Member queue_options_members[] = {M(T, U32, flags), M(T, U32, depth), M(T, U64, description_bytes)};
 RECORD(queue_options, kvc_queue_options);
@@ -138,9 +148,7 @@ static const Member metrics_members[] = {
 RECORD(metrics, kvc_metrics);
 #undef T
 
-static int fill_text(const char **out, PyObject *item, const char *name) {
-  *out = NULL;
-  if (item == Py_None) return 1;
+int as_text(const char **out, PyObject *item, const char *name) {
   if (!PyUnicode_Check(item)) {
     PyErr_Format(PyExc_TypeError, "%s: a str is needed, not %R", name, (PyObject *)Py_TYPE(item));
     return 0;
@@ -149,6 +157,18 @@ static int fill_text(const char **out, PyObject *item, const char *name) {
   *out = PyUnicode_AsUTF8AndSize(item, &size);
   if (!*out) return 0;
   if (strlen(*out) == (size_t)size) return 1;
+  raise_argument("%s: %R holds a NUL character", name, item);
+  return 0;
+}
+
+int as_path(const char **out, PyObject *item, const char *name) {
+  char *data;
+  Py_ssize_t length;
+  *out = NULL;
+  if (item == Py_None) return 1;
+  if (PyBytes_AsStringAndSize(item, &data, &length) < 0) return 0;
+  *out = data;
+  if (strlen(data) == (size_t)length) return 1;
   raise_argument("%s: %R holds a NUL character", name, item);
   return 0;
 }
@@ -183,7 +203,7 @@ static int fill_member(char *at, const Member *member, PyObject *item) {
   switch (member->kind) {
     case U32: return as_u32((uint32_t *)at, item, member->name);
     case U64: return as_u64((uint64_t *)at, item, member->name);
-    case TEXT: return fill_text((const char **)at, item, member->name);
+    case TEXT: *(const char **)at = NULL; return item == Py_None || as_text((const char **)at, item, member->name);
     case DATA: return fill_data((const void **)at, (uint64_t *)(at + sizeof(void *)), item, member->name);
     case RAW: return fill_raw(at, member->bytes, item, member->name);
     default: PyErr_Format(PyExc_SystemError, "%s cannot be given", member->name); return 0;
@@ -236,7 +256,8 @@ PyObject *record_members(void) {
   static const Record *const records[] = {
       &store_options_record, &layer_record,      &shape_record,       &scope_options_record, &seq_options_record, &extra_record,
       &rows_record,          &array_record,      &object_options_record, &store_info_record, &verify_info_record, &shape_info_record,
-      &scope_info_record,    &seq_info_record,   &match_info_record,  &result_record,        &metrics_record};
+      &scope_info_record,    &seq_info_record,   &match_info_record,  &result_record,        &metrics_record,
+      &hint_record,          &event_record,      &queue_options_record};
   PyObject *all = PyDict_New();
   for (size_t r = 0; all && r < sizeof records / sizeof *records; r++) {
     PyObject *names = PyTuple_New(records[r]->count);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Literal, Mapping, Sequence, Union, overload
 
@@ -9,7 +10,7 @@ from . import _native
 from .errors import Gone, NotFound, RangeError
 from .handle import Handle
 from .info import MatchInfo, Result, ScopeInfo
-from .seq import Extra, Lease, Seq
+from .seq import Extra, Lease, Seq, _name
 
 if TYPE_CHECKING:
     from .layout import Layout
@@ -65,8 +66,7 @@ class Scope(Handle):
 
     def sequence(self, *, private: bool = False, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0) -> Seq:
         """An empty sequence.  A private one is never matched by others and needs no token ids."""
-        flags = _native.KVC_SEQ_PRIVATE if private else 0
-        options = (flags, lease_ms, 0, 0, 0, 0, 0, 0, first_position, b"", tuple(extra._packed() for extra in extras))
+        options = _options(private, lease_ms, first_position=first_position, extras=extras)
         return Seq(self, _native.kvc_seq_create(self._handle, options))
 
     @overload
@@ -92,6 +92,18 @@ class Scope(Handle):
                    tuple(extra._packed() for extra in extras))
         handle, info = _native.kvc_match(self._handle, tokens, options, timeout_us)
         return (Seq(self, handle) if handle else None), MatchInfo(*info)
+
+    def attach(self, name: bytes | str, *, private: bool = False, lease_ms: int = 0, timeout_us: int = 0) -> Seq:
+        """A fork of a sequence that was published under this name in an equal scope, leased."""
+        return Seq(self, _native.kvc_seq_attach(self._handle, _name(name), _options(private, lease_ms), timeout_us))
+
+    def withdraw(self, name: bytes | str) -> None:
+        """Frees what a name holds; either side may."""
+        _native.kvc_seq_withdraw(self._handle, _name(name))
+
+    def restore(self, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, timeout_us: int = 0) -> Seq:
+        """A sequence from a file that Seq.save wrote in an equal scope; chunks that are held already are not read."""
+        return Seq(self, _native.kvc_seq_restore(self._handle, os.fsencode(path), _options(private, lease_ms), timeout_us))
 
     # ---- objects
 
@@ -169,6 +181,11 @@ class Scope(Handle):
 
     def keys(self, *, after: bytes = b"") -> Iterator[bytes]:
         return (entry.key for entry in self.entries(after=after))
+
+
+def _options(private: bool, lease_ms: int, *, first_position: int = 0, extras: Sequence[Extra] = ()) -> tuple[Any, ...]:
+    return (_native.KVC_SEQ_PRIVATE if private else 0, lease_ms, 0, 0, 0, 0, 0, 0, first_position, b"",
+            tuple(extra._packed() for extra in extras))
 
 
 LEADING = (_native.KVC_OBJECT_LEADING, 0, 0)

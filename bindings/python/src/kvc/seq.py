@@ -104,6 +104,33 @@ class Seq(Handle):
         with self._lock:
             _native.kvc_seq_truncate(self._handle, tokens)
 
+    def compact(self, positions: Integers) -> None:
+        """Keeps only these positions, which rise, renumbered from 0; the sequence becomes private."""
+        with self._lock:
+            _native.kvc_seq_compact(self._handle, positions)
+
+    def hint(self, *, done: bool = False, continues_in_ms: int = 0, turn: int = 0, priority: int = 0) -> None:
+        """What the host knows of reuse (kvc/seq.h, kvc_hint).  done: the conversation is over, its own tail is the first to go."""
+        with self._lock:
+            _native.kvc_seq_hint(self._handle, (_native.KVC_HINT_DONE if done else 0, continues_in_ms, turn, priority))
+
+    def publish(self, name: bytes | str, *, lease_ms: int = 0, timeout_us: int = 0) -> None:
+        """Hands a snapshot, open rows included, to whoever attaches this name in an equal scope; a name given again is replaced."""
+        with self._lock:
+            _native.kvc_seq_publish(self._handle, _name(name), lease_ms, timeout_us)
+
+    def prefetch(self, rows: Rows | Sequence[Rows], tier: int = _native.KVC_TIER_HOST, *, detach: bool = False, timeout_us: int = 0) -> Result:
+        """Brings rows to a tier; their arrays are not looked at.  detach: starts it and returns."""
+        packed = self._pack(rows)
+        with self._lock:
+            result = _native.kvc_seq_prefetch(self._handle, packed, tier, (timeout_us, _native.KVC_CALL_DETACH if detach else 0))
+        return Result(*result[:-1])
+
+    def save(self, path: str | bytes | os.PathLike[str], *, timeout_us: int = 0) -> None:
+        """As one file, whole or not at all; Scope.restore makes a sequence of it."""
+        with self._lock:
+            _native.kvc_seq_save(self._handle, os.fsencode(path), timeout_us)
+
     def info(self) -> SeqInfo:
         with self._lock:
             return SeqInfo(*_native.kvc_seq_get_info(self._handle))
@@ -128,6 +155,23 @@ class Seq(Handle):
                     raise ShapeError(_native.KVC_ERR_SHAPE,
                                      f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
         return [run._packed() for run in runs]
+
+
+def _name(name: bytes | str) -> bytes:
+    return name.encode() if isinstance(name, str) else bytes(name)
+
+
+def reorder(seqs: Sequence[Seq], source: Integers) -> None:
+    """Beam search: seqs[i] becomes what seqs[source[i]] was, all of them or none."""
+    locked: list[Seq] = []
+    try:
+        for seq in sorted(set(seqs), key=id):  # in one order, so that two threads cannot wait for each other
+            seq._lock.acquire()
+            locked.append(seq)
+        _native.kvc_seq_reorder(([seq._handle for seq in seqs], source))
+    finally:
+        for seq in locked:
+            seq._lock.release()
 
 
 _living: WeakSet[Seq] = WeakSet()
