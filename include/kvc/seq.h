@@ -31,7 +31,8 @@
  *      release or kvc_close -> STALE        in a forked child: FORKED
  *
  *   expected failures   match: FULL.   append: RANGE, SHAPE, GONE, FULL.   gather: GONE, UNAVAILABLE, TIMEOUT, with result->done.
- *                       fork, truncate: RANGE, GONE, NO_SNAPSHOT.   lease: GONE, FULL. */
+ *                       fork, truncate: RANGE, GONE, NO_SNAPSHOT.   lease: GONE, FULL.   save: GONE, IO.
+ *                       restore: NOT_FOUND, CORRUPT, VERSION, SHAPE, FULL, IO. */
 #ifndef KVC_SEQ_H
 #define KVC_SEQ_H
 
@@ -341,25 +342,34 @@ KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const v
  * @since not built yet: KVC_ERR_UNSUPPORTED */
 KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, size_t name_size, kvc_error *error);
 
-/** Saves a sequence as one versioned file, written beside and renamed: whole or not at all.
+/** Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer.  It is written beside `path`, synced,
+ * and renamed: until the call gives KVC_OK the file that was there stays, or none; after a crash it is the old file or the new one, whole,
+ * and a ".kvc-<16 hex digits>.part" may be left beside.  Every page is checked before it is written.  The file holds what the prompt
+ * holds: only its owner can read it (mode 0600).  A sequence from whose chunks kvc_scope_clear took the names is saved as a private one.
+ * Other calls on the sequence that only read may run meanwhile.
  * @param seq   borrowed: the sequence
- * @param path  borrowed: the file, replaced
+ * @param path  borrowed: the file, replaced; not through a symbolic link, and nothing but a regular file is replaced
  * @param call  borrowed: how to run it; NULL: block
  * @param error borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  IO: the file.  GONE: some of it is no longer held
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  IO: the file, error->system_error says why (ENOSPC: no room beside it).  GONE: some of it is no longer held, or failed
+ *         its check and was dropped
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *call, kvc_error *error);
 
-/** Makes a sequence from a saved file; chunks that are held already are not read.
+/** Makes a sequence from a saved file, as it was: its sealed chunks can be found under their names by others, its open rows go on, and it
+ * holds its lease.  All of the file that is used is checked before anything of it is: sums, lengths, and that the names are those of its
+ * ids.  Leading chunks that are held already are taken as they are and not read; the first commit of a chunk wins as everywhere.
+ * A file is bound to its scope: salt and shape are part of that.  With KVC_SEQ_PRIVATE what is appended later is private; what the file
+ * has under names is not.
  * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope   borrowed: whose; equal to the saved one's
- * @param path    borrowed: the file
- * @param options borrowed: how; NULL: all defaults
+ * @param path    borrowed: the file; a regular one, not a symbolic link
+ * @param options borrowed: how; NULL: all defaults.  Extras come from the file, none may be given; first_position is 0 or the file's
  * @param call    borrowed: how to run it; NULL: block
  * @param error   borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  NOT_FOUND: no such file.  CORRUPT: it is damaged, nothing was used.  VERSION: it is of another version.  SHAPE: another
- *         scope or shape.  FULL: no room.  IO: the file
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ *         scope or shape, the message names both fingerprints.  FULL: no room, seq_max, open_bytes_max.  IO: the file
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *path, const kvc_seq_options *options,
                                    const kvc_call *call, kvc_error *error);
 

@@ -239,6 +239,32 @@ kvc_status kvc_lease_release(kvc_lease *lease, kvc_error *error) {
   });
 }
 
+kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *call, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    KVC_TRY(check_call(call, e));
+    SeqUse use;
+    KVC_TRY(use.enter(seq, Mode::shared, e));
+    return use.store().save(use.seq(), path, e);
+  });
+}
+
+kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *path, const kvc_seq_options *options, const kvc_call *call,
+                           kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    *out = nullptr;
+    KVC_TRY(check_call(call, e));
+    ScopeUse use;
+    KVC_TRY(use.enter(token_of(scope), e));
+    kvc_seq_options o;
+    KVC_TRY(read_options(o, options, "options", e));
+    uint64_t token;
+    KVC_TRY(use.store().restore(&token, use.scope(), path, o, e));
+    *out = reinterpret_cast<kvc_seq *>(token);
+    return KVC_OK;
+  });
+}
+
 kvc_status kvc_seq_prefetch(kvc_result *, const kvc_seq *, const kvc_rows *, size_t, uint32_t, const kvc_call *, kvc_error *error) {
   return unsupported(error, "kvc_seq_prefetch");
 }
@@ -251,8 +277,3 @@ kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *, const void *, size_t
   return unsupported(error, "kvc_seq_attach");
 }
 kvc_status kvc_seq_withdraw(const kvc_scope *, const void *, size_t, kvc_error *error) { return unsupported(error, "kvc_seq_withdraw"); }
-kvc_status kvc_seq_save(const kvc_seq *, const char *, const kvc_call *, kvc_error *error) { return unsupported(error, "kvc_seq_save"); }
-kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *, const char *, const kvc_seq_options *, const kvc_call *, kvc_error *error) {
-  if (out) *out = nullptr;
-  return unsupported(error, "kvc_seq_restore");
-}

@@ -37,6 +37,7 @@ kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_op
   seq->lease_ns = o.lease_ms ? base::ns_of_ms(o.lease_ms) : lease_ns_;
   std::memcpy(seq->write_id, o.write_id, sizeof seq->write_id);
   seq->write_id_given = std::any_of(std::begin(o.write_id), std::end(o.write_id), [](uint8_t b) { return b != 0; });
+  seq->first_position = o.first_position;
   seq->root = seq::first_chunk_parent(scope.name, o.first_position);
   seq->filled.assign(scope.shape.layer_count, 0);
   if (o.extra_count) KVC_TRY(seq->extras.add(o.extras, o.extra_count, error));
@@ -44,27 +45,29 @@ kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_op
   return KVC_OK;
 }
 
+/// Under the lock.
+kvc_status Store::add_handle(uint64_t *token, Sequence &seq, Error &error) {
+  *token = 0;
+  try {
+    *token = seq_handles_.add(&seq);
+  } catch (const std::bad_alloc &) {
+    return fail(error, KVC_ERR_NO_MEMORY, "a sequence: the system refused memory");
+  }
+  if (!*token) return fail(error, KVC_ERR_FULL, "%u sequences are open: release some or raise seq_max", seq_handles_.live_count());
+  use(seq);
+  seq.scope->users++;
+  seq.scope->seq_count++;
+  return KVC_OK;
+}
+
 /// Gives the sequence its handle; on failure what it holds is let go.
 kvc_status Store::add_sequence(uint64_t *token, SequencePtr seq, Error &error) {
   slide(*seq);
-  *token = 0;
   std::lock_guard lock(mutex_);
-  bool refused = false;
-  try {
-    *token = seq_handles_.add(seq.get());
-  } catch (const std::bad_alloc &) {
-    refused = true;
-  }
-  if (*token) {
-    use(*seq);
-    seq->scope->users++;
-    seq->scope->seq_count++;
-    (void)seq.release();
-    return KVC_OK;
-  }
-  let_go(*seq);
-  if (refused) return fail(error, KVC_ERR_NO_MEMORY, "a sequence: the system refused memory");
-  return fail(error, KVC_ERR_FULL, "%u sequences are open: release some or raise seq_max", seq_handles_.live_count());
+  const kvc_status status = add_handle(token, *seq, error);
+  if (status != KVC_OK) let_go(*seq);
+  else (void)seq.release();
+  return status;
 }
 
 kvc_status Store::seq_create(uint64_t *token, Scope &scope, const kvc_seq_options &o, Error &error) {

@@ -40,7 +40,8 @@ struct SequenceState {
   bool is_private = false, write_id_given = false;
   uint8_t write_id[16] = {};
   uint64_t lease_ns = 0;
-  seq::Name root{};  // what the first chunk's name chains on
+  uint64_t first_position = 0;
+  seq::Name root{};  // what the first chunk's name chains on: of the scope and first_position
 
   Table *table = nullptr;  // at least `sealed` entries; null while there are none
   uint64_t sealed = 0;     // chunks

@@ -49,7 +49,7 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
 }  // namespace
 
 Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint32_t generation)
-    : resource_(seams.metadata_bytes_max), clock_(seams.clock ? *seams.clock : base::system_clock()), slot_(slot), seq_max_(o.seq_max ? o.seq_max : kSeqMax),
+    : resource_(seams.metadata_bytes_max), clock_(seams.clock ? *seams.clock : base::system_clock()), files_(seams.files ? *seams.files : io::posix()), slot_(slot), seq_max_(o.seq_max ? o.seq_max : kSeqMax),
       scope_handles_(base::HandleKind::scope, slot, base::HandleTable::kIndexMax, generation, &resource_),
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
       lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_),

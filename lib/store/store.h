@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/handle.h"
+#include "io/file_system.h"
 #include "kvc/kvc.h"
 #include "memory/resource.h"
 #include "memory/slab.h"
@@ -26,12 +27,15 @@ using seq::Ref;
 class ScopeUse;
 struct Outcome;
 struct TypedPut;
+struct SaveTable;
+class SaveWriter;
 
 /// What a caller may set beyond kvc_store_options: the seams of tests.
 struct Seams {
   const base::Clock *clock = nullptr;  // nullptr: the system's
   const uint8_t *random_seed = nullptr;  // 32 bytes; nullptr: the system's
   uint64_t metadata_bytes_max = UINT64_MAX;
+  io::FileSystem *files = nullptr;  // nullptr: the system's
 };
 
 /// A hold of its own on chunks and objects.
@@ -74,6 +78,10 @@ class Store final : seq::NodeSink {
   void seq_release(Sequence &seq, const base::Token &token);
 
   [[nodiscard]] kvc_status seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error);
+  // save.cpp, restore.cpp
+  [[nodiscard]] kvc_status save(const Sequence &seq, const char *path, Error &error);
+  [[nodiscard]] kvc_status restore(uint64_t *token, Scope &scope, const char *path, const kvc_seq_options &options, Error &error);
+
   [[nodiscard]] kvc_status lease_renew(const base::Token &token, uint64_t lease_ms, Error &error);
   [[nodiscard]] kvc_status lease_release(const base::Token &token, Error &error);
 
@@ -133,6 +141,7 @@ class Store final : seq::NodeSink {
   kvc_status make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &options, Error &error);
   kvc_status add_sequence(uint64_t *token, SequencePtr seq, Error &error);
   SequencePtr copy_of(const Sequence &from);
+  kvc_status add_handle(uint64_t *token, Sequence &seq, Error &error);
   void drop_open(Sequence &seq, uint64_t keep);
   void let_go(Sequence &seq);
   void open_chunk_unref(OpenChunk *open);
@@ -175,6 +184,13 @@ class Store final : seq::NodeSink {
 
   // lease.cpp
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
+
+  // save.cpp, restore.cpp
+  kvc_status describe_chunk(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status describe(SaveTable &table, const Sequence &seq, Error &error);
+  kvc_status check_held_page(const Sequence &seq, uint64_t chunk, uint32_t layer, const uint8_t *slot, Error &error);
+  kvc_status save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
+  struct Restoring;
 
   // gather.cpp
   kvc_status check_held(const Scope &scope, Ref ref, uint64_t token, Error &error);
@@ -222,6 +238,7 @@ class Store final : seq::NodeSink {
 
   memory::Resource resource_;
   const base::Clock &clock_;
+  io::FileSystem &files_;
   const uint32_t slot_, seq_max_;
   memory::Slab slab_;
   base::HandleTable scope_handles_, seq_handles_, lease_handles_, view_handles_;

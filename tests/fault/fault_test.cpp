@@ -25,6 +25,7 @@ kvc_status expected_status(const std::string &point) {
       {"base.random.fill", KVC_ERR_IO},         {kHashContext, KVC_ERR_NO_MEMORY},        {"memory.arena.map", KVC_ERR_NO_MEMORY},  {"memory.resource.allocate", KVC_ERR_NO_MEMORY},
       {"memory.slab.take", KVC_ERR_FULL},       {"seq.index.reserve", KVC_ERR_NO_MEMORY}, {"store.append.reserved", KVC_ERR_NO_MEMORY},
   };
+  if (point.starts_with("io.")) return KVC_ERR_IO;
   const auto found = statuses.find(point);
   EXPECT_NE(found, statuses.end()) << "no status is listed for the point " << point;
   return found == statuses.end() ? KVC_OK : found->second;

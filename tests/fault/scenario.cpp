@@ -1,7 +1,10 @@
 #include "scenario.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "base/handle.h"
@@ -20,17 +23,24 @@ void put_number(std::string &to, uint64_t number) { to.append(reinterpret_cast<c
 
 Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(model::geometries()[0]) {
   KVC_INIT(&error_);
+  folder_ = (std::filesystem::temp_directory_path() / "kvc-scenario-XXXXXX").string();
+  if (!mkdtemp(folder_.data())) throw std::runtime_error("no folder for files");
   for (int32_t i = 0; i < 200; i++) prompt_.push_back(i * 3), other_.push_back(i < 20 ? i * 3 : i * 5 + 1);
   add_opening();
   add_sequences();
   add_branches();
   add_reads();
   add_views();
+  add_files();
   add_objects();
   add_ending();
 }
 
-Scenario::~Scenario() { (void)close(); }
+Scenario::~Scenario() {
+  (void)close();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
 
 kvc_status Scenario::close() { return kvc_close(std::exchange(store_, nullptr), &error_); }
 
@@ -227,6 +237,16 @@ void Scenario::add_views() {
     if (status == KVC_OK) open_view_ = nullptr;
     return status;
   });
+}
+
+/// Sequences into files and back: what is held is taken as it is, what is not is read.
+void Scenario::add_files() {
+  const auto path = [this](const char *name) { return folder_ + "/" + name; };
+  add("seq_save", [=, this] { return kvc_seq_save(first_, path("first").c_str(), nullptr, &error_); });
+  add("seq_save over a file", [=, this] { return kvc_seq_save(private_, path("first").c_str(), nullptr, &error_); });
+  add("seq_save of another", [=, this] { return kvc_seq_save(late_, path("late").c_str(), nullptr, &error_); });
+  add("seq_restore of what nobody else has", [=, this] { return kvc_seq_restore(&fresh_, scope_, path("first").c_str(), nullptr, nullptr, &error_); });
+  add("seq_restore of what is held", [=, this] { return kvc_seq_restore(&restored_, scope_, path("late").c_str(), nullptr, nullptr, &error_); });
 }
 
 kvc_status Scenario::verify() { return kvc_store_verify(nullptr, store_, nullptr, &error_); }

@@ -55,6 +55,7 @@ class Scenario {
   void add_branches();
   void add_reads();
   void add_views();
+  void add_files();
   void add_objects();
   void add_ending();
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &ids, uint64_t begin, uint64_t end, uint32_t layer, uint32_t layer_count, uint64_t writer);
@@ -64,7 +65,7 @@ class Scenario {
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list);
   void snapshot_rows(std::string &to, kvc_seq *seq);
-  std::array<kvc_seq **, 6> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_}; }
+  std::array<kvc_seq **, 8> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_, &restored_, &fresh_}; }
 
   const Conditions conditions_;
   const model::Geometry &geometry_;
@@ -72,10 +73,11 @@ class Scenario {
   kvc_error error_;
   kvc_store *store_ = nullptr;
   kvc_scope *scope_ = nullptr, *objects_ = nullptr, *others_ = nullptr;
-  kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr;
+  kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr, *restored_ = nullptr, *fresh_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
   kvc_view *view_ = nullptr, *open_view_ = nullptr;
   std::vector<int32_t> prompt_, other_;
+  std::string folder_;  // for files; gone with the scenario
 };
 
 }  // namespace kvc::fault

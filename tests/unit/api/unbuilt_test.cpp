@@ -38,10 +38,6 @@ TEST_F(Unbuilt, calls_on_sequences_are_unsupported_by_name) {
   expect(kvc_seq_attach(&out, host.scope, "name", 4, nullptr, nullptr, &error), "kvc_seq_attach");
   EXPECT_EQ(out, nullptr);
   expect(kvc_seq_withdraw(host.scope, "name", 4, &error), "kvc_seq_withdraw");
-  expect(kvc_seq_save(seq, "name", nullptr, &error), "kvc_seq_save");
-  out = garbage<kvc_seq>();
-  expect(kvc_seq_restore(&out, host.scope, "name", nullptr, nullptr, &error), "kvc_seq_restore");
-  EXPECT_EQ(out, nullptr);
 }
 
 TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {

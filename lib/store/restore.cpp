@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "store/memory.h"
+#include "store/page_sums.h"
+#include "store/save_file.h"
+#include "store/store.h"
+
+/// A sequence out of a file: its chunks are read as open ones, checked where they lie, and sealed when nothing can go wrong any more.
+namespace kvc::store {
+
+using base::fail;
+using base::fail_never;
+
+namespace {
+
+void hex(char (&out)[65], const base::Digest &digest) {
+  for (size_t i = 0; i < digest.size(); i++) std::snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+kvc_status check_whose(const SaveTable &table, const Scope &scope, Error &error) {
+  char theirs[65], ours[65];
+  if (table.shape.fingerprint != scope.shape.fingerprint) {
+    hex(theirs, table.shape.fingerprint), hex(ours, scope.shape.fingerprint);
+    return fail(error, KVC_ERR_SHAPE, "the file's shape is %s: the scope's is %s", theirs, ours);
+  }
+  if (table.scope == scope.name) return KVC_OK;
+  hex(theirs, table.scope), hex(ours, scope.name);
+  return fail(error, KVC_ERR_SHAPE, "the file is of the scope %s: this one is %s", theirs, ours);
+}
+
+kvc_status check_restore_options(const kvc_seq_options &o, const SaveTable &table, Error &error) {
+  if (o.flags & (KVC_SEQ_NO_CUT | KVC_SEQ_PEEK)) return fail(error, KVC_ERR_ARGUMENT, "seq flags 0x%x: only a match takes them", o.flags);
+  if (o.extra_count) return fail(error, KVC_ERR_ARGUMENT, "extra_count %llu: the extras of a restored sequence are those of the file", static_cast<unsigned long long>(o.extra_count));
+  if (o.first_position && o.first_position != table.first_position)
+    return fail(error, KVC_ERR_ARGUMENT, "first_position %llu: the file's is %llu; 0 takes that", static_cast<unsigned long long>(o.first_position), static_cast<unsigned long long>(table.first_position));
+  return KVC_OK;
+}
+
+/// Rows that stand close together in a frame go to their places in the page.
+void unpack_page(const uint8_t *frame, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot) {
+  for (const SideKind kind : {SideKind::k, SideKind::v}) {
+    const kernels::PageSide side = layout.side(slot, page.layer, kind);
+    const uint64_t row_bytes = uint64_t{side.dim} * kernels::dtype_bytes(side.dtype), rows_bytes = row_bytes * page.rows;
+    const uint8_t *from = frame + (kind == SideKind::k ? uint64_t{codec::frame_header_bytes} : page.v_offset());
+    for (uint32_t h = 0; h < page.layers->kv_heads; h++) std::memcpy(side.data + h * row_bytes * side.page_tokens, from + h * rows_bytes, rows_bytes);
+  }
+}
+
+}  // namespace
+
+/// What a restore has taken so far; given back unless it succeeds.
+struct Store::Restoring {
+  Restoring(Store &s, SaveTable &t, io::File &f) : store(s), table(t), file(f), headers(&s.resource_), tails(&s.resource_), pieces(&s.resource_), packed(&s.resource_) {}
+  ~Restoring() {
+    store.open_bytes_.fetch_add(uncounted_bytes, std::memory_order_relaxed);
+    if (!seq) return;
+    std::lock_guard lock(store.mutex_);
+    store.index_->unreserve(reserved);
+    store.let_go(*seq);
+  }
+  kvc_status begin(Scope &scope, const kvc_seq_options &options, Error &error);
+  void adopt();
+  kvc_status check_room(Error &error) const;
+  void reserve();
+  kvc_status read(Error &error);
+  kvc_status read_sealed(OpenChunk &open, uint64_t chunk, Error &error);
+  kvc_status read_open(OpenChunk &open, uint64_t chunk, Error &error);
+  kvc_status read_gap(uint64_t from, uint64_t to, uint64_t chunk, Error &error);
+
+  Store &store;
+  SaveTable &table;
+  io::File &file;
+  SequencePtr seq{nullptr, SequenceDelete{nullptr}};
+  uint32_t reserved = 0;          // nodes of the index
+  uint64_t uncounted_bytes = 0;   // of open chunks that will be sealed: meanwhile they are nobody's open rows
+  std::pmr::vector<uint8_t> headers, tails;
+  std::pmr::vector<iovec> pieces;
+  std::pmr::vector<uint8_t> packed;
+};
+
+kvc_status Store::Restoring::begin(Scope &scope, const kvc_seq_options &options, Error &error) {
+  kvc_seq_options o = options;
+  o.first_position = table.first_position;
+  KVC_TRY(store.make_sequence(&seq, scope, o, error));
+  seq->is_private = table.is_private;
+  seq->extras = table.extras;
+  seq->truncated_to = table.truncated_to;
+  seq->length = table.length, seq->given = table.ids.size();
+  seq->filled.assign(table.filled.begin(), table.filled.end());
+  return KVC_OK;
+}
+
+/// The leading chunks that are held under their names are taken as they are, and stay from here on.
+void Store::Restoring::adopt() {
+  constexpr uint64_t batch = 64;
+  const uint64_t named = table.named();
+  if (!table.sealed()) return;
+  seq->table = make<Table>(&store.resource_, &store.resource_);
+  seq->table->refs.reserve(table.sealed());
+  for (bool absent = false; !absent && seq->sealed < named;) {
+    std::lock_guard lock(store.mutex_);
+    const uint64_t before = seq->sealed;
+    while (seq->sealed < std::min(before + batch, named)) {
+      const Ref ref = store.index_->find_child(table.chunks[seq->sealed].name, seq->tip());
+      if ((absent = !ref)) break;
+      seq->table->refs.push_back(ref);
+      seq->sealed++;
+    }
+    seq->held = seq->sealed;
+    if (seq->sealed > before) store.pin_tip(*seq);
+  }
+}
+
+kvc_status Store::Restoring::check_room(Error &error) const {
+  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, *seq, error));
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq->scope->layout.slot_bytes()), open_bytes = (table.chunks.size() - table.sealed()) * slot_bytes;
+  if (open_bytes > store.open_bytes_max_)
+    return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it", static_cast<unsigned long long>(open_bytes),
+                      static_cast<unsigned long long>(store.open_bytes_max_));
+  const uint64_t others = store.open_bytes_.load(std::memory_order_relaxed);
+  if (open_bytes && others + open_bytes > store.open_bytes_max_)
+    return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(others),
+                static_cast<unsigned long long>(open_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
+  return KVC_OK;
+}
+
+/// All that the seal will need but the slots.
+void Store::Restoring::reserve() {
+  const uint64_t chunk_tokens = seq->chunk_tokens();
+  seq->ids.assign(table.ids.begin() + static_cast<int64_t>(std::min<uint64_t>(table.ids.size(), seq->sealed * chunk_tokens)), table.ids.end());
+  for (uint64_t c = seq->sealed; c < table.named(); c++) seq->names.push_back(table.chunks[c].name);
+  seq->open.reserve(table.chunks.size() - seq->sealed);
+  const ChunkLayout &layout = seq->scope->layout;
+  headers.resize(uint64_t{layout.layer_count()} * codec::frame_header_bytes);
+  tails.resize(uint64_t{layout.layer_count()} * SavedPage::frame_align);
+  pieces.reserve(3 * uint64_t{layout.layer_count()});
+  std::lock_guard lock(store.mutex_);
+  const auto nodes = static_cast<uint32_t>(table.sealed() - seq->sealed);
+  store.index_->reserve(nodes);
+  reserved = nodes;
+}
+
+kvc_status Store::Restoring::read_gap(uint64_t from, uint64_t to, uint64_t chunk, Error &error) {
+  uint8_t gap[save_align];
+  KVC_TRY(file.read_at(gap, to - from, from, error));
+  return check_zero(chunk, gap, to - from, error);
+}
+
+/// All pages of a chunk with one read, straight to where they stay.
+kvc_status Store::Restoring::read_sealed(OpenChunk &open, uint64_t chunk, Error &error) {
+  const ChunkLayout &layout = seq->scope->layout;
+  pieces.clear();
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    const SavedPage page = table.page(l, chunk);
+    pieces.push_back({headers.data() + uint64_t{l} * codec::frame_header_bytes, codec::frame_header_bytes});
+    pieces.push_back({open.data + layout.page(l).k_offset, layout.page(l).padded_bytes()});
+    pieces.push_back({tails.data() + l * SavedPage::frame_align, page.frame_bytes() - page.data_end()});
+  }
+  KVC_TRY(file.read_at(pieces, table.chunks[chunk].offset, error));
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    const SavedPage page = table.page(l, chunk);
+    const uint8_t *header = headers.data() + uint64_t{l} * codec::frame_header_bytes, *k = open.data + layout.page(l).k_offset, *v = open.data + layout.page(l).v_offset;
+    KVC_TRY(check_frame(table, chunk, page, header, k, v, error));
+    KVC_TRY(check_zero(chunk, k + page.k_bytes, static_cast<uint64_t>(v - k) - page.k_bytes, error));
+    KVC_TRY(check_zero(chunk, v + page.v_bytes, codec::padded(page.v_bytes) - page.v_bytes, error));
+    KVC_TRY(check_zero(chunk, tails.data() + l * SavedPage::frame_align, page.frame_bytes() - page.data_end(), error));
+    codec::FrameHeader found;
+    KVC_TRY(codec::frame_decode(found, header, page.data_end(), error));
+    *page_sums(open.data, layout, l) = {found.sections[codec::section_k_exact].sum, found.sections[codec::section_v_exact].sum, 1};
+  }
+  std::copy(table.chunks[chunk].write_id.begin(), table.chunks[chunk].write_id.end(), open.write_id);
+  return KVC_OK;
+}
+
+kvc_status Store::Restoring::read_open(OpenChunk &open, uint64_t chunk, Error &error) {
+  const ChunkLayout &layout = seq->scope->layout;
+  uint64_t at = table.chunks[chunk].offset;
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    const SavedPage page = table.page(l, chunk);
+    if (page.rows == 0) continue;
+    packed.resize(std::max<size_t>(packed.size(), page.frame_bytes()));
+    KVC_TRY(file.read_at(packed.data(), page.frame_bytes(), at, error));
+    KVC_TRY(check_whole_frame(table, chunk, page, packed.data(), error));
+    unpack_page(packed.data(), page, layout, open.data);
+    if (page.rows == layout.chunk_tokens()) sum_page(open.data, layout, l);
+    at += page.frame_bytes();
+  }
+  return KVC_OK;
+}
+
+kvc_status Store::Restoring::read(Error &error) {
+  for (uint64_t c = seq->sealed; c < table.chunks.size(); c++) {
+    const SavedChunk &saved = table.chunks[c];
+    OpenChunk *open;
+    KVC_TRY(store.open_slot(&open, *seq, error));
+    seq->open.push_back(open);
+    if (!saved.is_open) {
+      const uint64_t bytes = store.slab_.bytes(open->slot);
+      store.open_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+      uncounted_bytes += bytes;
+    }
+    KVC_TRY(saved.is_open ? read_open(*open, c, error) : read_sealed(*open, c, error));
+    KVC_TRY(read_gap(saved.offset + saved.bytes, c + 1 < table.chunks.size() ? table.chunks[c + 1].offset : table.trailer_at, c, error));
+  }
+  return KVC_OK;
+}
+
+kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const kvc_seq_options &o, Error &error) {
+  if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape: it holds objects only");
+  io::File file(files_, path);
+  KVC_TRY(file.open(error));
+  SaveTable table(&resource_);
+  KVC_TRY(save_table_read(table, file, &resource_, error));
+  KVC_TRY(check_whose(table, scope, error));
+  KVC_TRY(check_restore_options(o, table, error));
+  if (seq_handles_.live_count() >= seq_max_) return fail(error, KVC_ERR_FULL, "%u sequences are open: release some or raise seq_max", seq_max_);
+
+  std::optional<Restoring> restoring;
+  restoring.emplace(*this, table, file);
+  KVC_TRY(restoring->begin(scope, o, error));
+  restoring->adopt();
+  KVC_TRY(restoring->check_room(error));
+  restoring->reserve();
+  const uint64_t first_gap = table.chunks.empty() ? table.trailer_at : table.chunks[0].offset;
+  KVC_TRY(restoring->read_gap(table.table_end, first_gap, 0, error));
+  KVC_TRY(restoring->read(error));
+
+  // The handle first, held by this call, because it is the last thing that can fail.
+  {
+    std::lock_guard lock(mutex_);  // no lapse comes between
+    slide(*restoring->seq);
+    KVC_TRY(add_handle(token, *restoring->seq, error));
+    void *object;
+    KVC_CHECK(seq_handles_.enter_exclusive(&object, base::token_unpack(*token)) == KVC_OK);
+  }
+  Sequence &seq = *restoring->seq.release();
+  restoring.reset();
+  seq.is_private = false;
+  if (table.named() > seq.sealed) seal(seq, table.named());
+  seq.is_private = table.is_private;
+  if (table.sealed() > seq.sealed) seal(seq, table.sealed());
+  seq.is_private = table.is_private || (o.flags & KVC_SEQ_PRIVATE);
+  slide(seq);
+  seqs().leave_exclusive(base::token_unpack(*token));
+  return KVC_OK;
+}
+
+}  // namespace kvc::store
