@@ -169,7 +169,7 @@ kvc_status Store::Restoring::read_sealed(OpenChunk &open, uint64_t chunk, Error 
     KVC_TRY(check_zero(chunk, tails.data() + l * SavedPage::frame_align, page.frame_bytes() - page.data_end(), error));
     codec::FrameHeader found;
     KVC_TRY(codec::frame_decode(found, header, page.data_end(), error));
-    *page_sums(open.data, layout, l) = {found.sections[codec::section_k_exact].sum, found.sections[codec::section_v_exact].sum, 1};
+    *page_sums(open.data, layout, l) = {found.sections[codec::section_k_exact].sum, found.sections[codec::section_of_second(page.layers->v_dim)].sum, 1};
   }
   std::copy(table.chunks[chunk].write_id.begin(), table.chunks[chunk].write_id.end(), open.write_id);
   return KVC_OK;

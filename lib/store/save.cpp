@@ -116,7 +116,7 @@ const uint8_t *page_header(std::pmr::vector<uint8_t> &rewritten, const SaveTable
   Error none;
   codec::FrameHeader found;
   KVC_CHECK(codec::frame_decode(found, header, page.data_end(), none) == KVC_OK);  // it was checked just now
-  codec::frame_encode(to, saved_header(table, chunk, page, found.sections[codec::section_k_exact].sum, found.sections[codec::section_v_exact].sum));
+  codec::frame_encode(to, saved_header(table, chunk, page, found.sections[codec::section_k_exact].sum, found.sections[codec::section_of_second(page.layers->v_dim)].sum));
   return to;
 }
 

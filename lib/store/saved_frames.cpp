@@ -11,8 +11,8 @@ using base::fail;
 
 kvc_status check_savable(const seq::Shape &shape, Error &error) {
   for (const seq::LayerRun &run : shape.runs)
-    if (run.kind != KVC_LAYER_FULL)
-      return fail(error, KVC_ERR_UNSUPPORTED, "layer %u is of kind %u: this build saves and restores layers of full attention only", run.layer_begin, run.kind);
+    if (run.kind != KVC_LAYER_FULL && run.kind != KVC_LAYER_LATENT)
+      return fail(error, KVC_ERR_UNSUPPORTED, "layer %u is of kind %u: this build saves and restores full-attention and latent layers", run.layer_begin, run.kind);
   return KVC_OK;
 }
 
@@ -43,7 +43,7 @@ kvc_status check_frame(const SaveTable &table, uint64_t chunk, const SavedPage &
   codec::FrameHeader found;
   if (const kvc_status status = codec::frame_decode(found, header, page.data_end(), why); status != KVC_OK) return where(status, why.message);
   uint8_t wanted[codec::frame_header_bytes];
-  const uint64_t k_sum = found.sections[codec::section_k_exact].sum, v_sum = found.sections[codec::section_v_exact].sum;
+  const uint64_t k_sum = found.sections[codec::section_k_exact].sum, v_sum = found.sections[codec::section_of_second(page.layers->v_dim)].sum;
   codec::frame_encode(wanted, saved_header(table, chunk, page, k_sum, v_sum));
   if (std::memcmp(header, wanted, sizeof wanted) != 0) return where(KVC_ERR_CORRUPT, "the header is that of another page");
   const kernels::Table &kernel = kernels::table();
