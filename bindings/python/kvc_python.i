@@ -45,6 +45,12 @@
 %noexception queued_gather;
 %noexception queued_match;
 %noexception queued_seq_lease;
+%noexception queued_put;
+%noexception queued_get;
+%noexception queued_exists;
+%noexception queued_delete;
+%noexception queued_verify;
+%noexception queued_clear;
 %noexception queued_outputs;
 
 /* ---- Status and error.  The error is the last parameter, so its argout runs last and sees every output. */
@@ -313,4 +319,10 @@ PyObject *queued_append(PyObject *seq, PyObject *tokens, PyObject *rows, PyObjec
 PyObject *queued_gather(PyObject *seq, PyObject *rows, PyObject *call);
 PyObject *queued_match(PyObject *scope, PyObject *tokens, PyObject *options, PyObject *call);
 PyObject *queued_seq_lease(PyObject *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, PyObject *call);
-PyObject *queued_outputs(PyObject *hold, uint32_t operation);
+PyObject *queued_put(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
+PyObject *queued_get(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
+PyObject *queued_exists(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
+PyObject *queued_delete(PyObject *scope, PyObject *objects, PyObject *call);
+PyObject *queued_verify(PyObject *store, PyObject *call);
+PyObject *queued_clear(PyObject *scope, PyObject *call);
+PyObject *queued_outputs(PyObject *hold, uint32_t operation, kvc_status status);

@@ -360,3 +360,60 @@ def test_in_a_forked_child_a_queue_is_the_parent_s(queue, seq, model):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert finished(queue, 1) == [call]
     check(model, k, v, 200)
+
+
+def test_objects_go_through_a_queue_as_they_do_without(store, queue):
+    scope = store.scope(model="objects")
+    values = {f"key {i}": bytes([i]) * (100 + 5000 * i) for i in range(20)}
+
+    async def main():
+        await queue.put(scope, values)
+        found = await queue.exists(scope, ["key 3", "none"], lease_ms=1000)
+        assert found.sizes == [len(values["key 3"]), None] and found.done == 1 and found.lease is not None
+        rooms = {key: bytearray(len(value) + 3) for key, value in values.items()}
+        sizes = await queue.get_into(scope, [(key, [memoryview(room)[:50], memoryview(room)[50:]]) for key, room in rooms.items()])
+        assert sizes == [len(value) for value in values.values()]
+        assert all(bytes(rooms[key][:-3]) == value for key, value in values.items())
+        room = bytearray(10)
+        with pytest.raises(kvc.NotFound) as caught:
+            await queue.get_into(scope, [("key 0", rooms["key 0"]), ("none", room), ("key 1", rooms["key 1"])])
+        assert caught.value.done == 1 and [status for status, _, _ in caught.value.items][::2] == [0, 0]
+        with pytest.raises(kvc.Exists):
+            await queue.put(scope, {"key 0": b"other", "new": b"new"})
+        assert scope.get("new") == b"new"
+        assert (await queue.verify()).pages_bad == 0
+        await queue.delete(scope, ["key 0"])
+        found.lease.release()
+        cleared = await queue.clear(scope)
+        assert cleared.done == 20 and list(scope.keys()) == []
+
+    asyncio.run(main())
+
+
+def test_values_and_keys_are_borrowed_as_long_as_their_call(store, queue):
+    scope = store.scope(model="objects")
+    room, value = bytearray(3000), bytearray(b"x" * 3000)
+    put = queue.put(scope, [(bytes([65]) * 40, value)])
+    get = queue.get_into(scope, [("A" * 40, room)])
+    for memory in (room, value):
+        with pytest.raises(BufferError):
+            memory.append(0)
+    gc.collect()
+    assert set(finished(queue, 2)) == {put, get}
+    put.result()
+    room.append(0), value.append(0)
+
+
+def test_typed_objects_go_through_a_queue(scope, queue):
+    value = np.random.default_rng(3).integers(0, 2**16, (2, LAYERS, 20, HEADS, DIM), dtype=np.uint16).view(np.float16)
+
+    async def main():
+        layout = kvc.Layout.of(value, k=value[0], v=value[1])
+        await queue.put(scope, {"a": value}, layout=layout)
+        out = np.full_like(value, 777)
+        assert await queue.get_into(scope, [("a", out)]) == [value.nbytes]
+        assert out.tobytes() == value.tobytes()
+        with pytest.raises(kvc.ArgumentError, match="its layout reaches to 3840"):
+            await queue.put(scope, {"b": value.ravel()[:-1]}, layout=layout)
+
+    asyncio.run(main())

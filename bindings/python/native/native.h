@@ -160,8 +160,14 @@ PyObject *queued_append(PyObject *seq, PyObject *tokens, PyObject *rows, PyObjec
 PyObject *queued_gather(PyObject *seq, PyObject *rows, PyObject *call);
 PyObject *queued_match(PyObject *scope, PyObject *tokens, PyObject *options, PyObject *call);
 PyObject *queued_seq_lease(PyObject *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, PyObject *call);
-/* What a call left in what it was lent: of a match the info, else None. */
-PyObject *queued_outputs(PyObject *hold, uint32_t operation);
+PyObject *queued_put(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
+PyObject *queued_get(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
+PyObject *queued_exists(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
+PyObject *queued_delete(PyObject *scope, PyObject *objects, PyObject *call);
+PyObject *queued_verify(PyObject *store, PyObject *call);
+PyObject *queued_clear(PyObject *scope, PyObject *call);
+/* What a call left in what it was lent: of a match and a verify the info, of objects what object_list_outputs gives, else None. */
+PyObject *queued_outputs(PyObject *hold, uint32_t operation, kvc_status status);
 /* Results as tuples of queued_result_record. */
 PyObject *result_list(const kvc_result *results, size_t count);
 

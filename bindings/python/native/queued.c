@@ -8,8 +8,10 @@ typedef struct Hold {
   kvc_call call;
   RowList rows;
   Pin tokens;
+  ObjectList objects;
   kvc_extra *extras;
   kvc_match_info match;
+  kvc_verify_info verify;
 } Hold;
 
 static const char *const hold_name = "kvc.hold";
@@ -17,6 +19,7 @@ static const char *const hold_name = "kvc.hold";
 static void hold_free(Hold *hold) {
   row_list_close(&hold->rows);
   pin_release(&hold->tokens);
+  object_list_close(&hold->objects);
   PyMem_Free(hold->extras);
   PyMem_Free(hold);
 }
@@ -29,6 +32,7 @@ static Hold *hold_begin(PyObject *call) {
   if (!hold) return (Hold *)PyErr_NoMemory();
   KVC_INIT(&hold->call);
   KVC_INIT(&hold->match);
+  KVC_INIT(&hold->verify);
   uint32_t flags;
   if (!PyArg_ParseTuple(call, "KKIO", &queue, &user, &flags, &call) || !as_u64(&hold->call.timeout_us, call, "timeout_us")) {
     hold_free(hold);
@@ -108,11 +112,53 @@ PyObject *queued_seq_lease(PyObject *seq_object, uint64_t token_begin, uint64_t 
   START(kvc_seq_lease(NULL, seq, token_begin, token_count, lease_ms, &hold->call, &error));
 }
 
-/* What came of the call beside its result: of a match the info, else None. */
-PyObject *queued_outputs(PyObject *capsule, uint32_t operation) {
+static PyObject *queued_objects(ObjectUse use, PyObject *scope_object, PyObject *items, PyObject *options_object, PyObject *call) {
+  Hold *hold = hold_begin(call);
+  const kvc_scope *scope;
+  kvc_object_options options, *given = options_object == Py_None ? NULL : &options;
+  kvc_rows layout;
+  if (!hold) return NULL;
+  KVC_INIT(&options);
+  if (!handle_of(&scope, scope_object) || !object_list_open(&hold->objects, items, use) ||
+      (given && (!record_fill(given, &object_options_record, options_object) || !layout_open(&options.layout, &layout, options_object))))
+    return refused(hold);
+  kvc_object *objects = hold->objects.objects;
+  const size_t count = hold->objects.count;
+  START(use == OBJECT_PUT      ? kvc_object_put(NULL, scope, objects, count, given, &hold->call, &error)
+        : use == OBJECT_GET    ? kvc_object_get(NULL, scope, objects, count, given, &hold->call, &error)
+        : use == OBJECT_EXISTS ? kvc_object_exists(NULL, scope, objects, count, given, &hold->call, &error)
+                               : kvc_object_delete(NULL, scope, objects, count, &hold->call, &error));
+}
+
+PyObject *queued_put(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call) { return queued_objects(OBJECT_PUT, scope, objects, options, call); }
+PyObject *queued_get(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call) { return queued_objects(OBJECT_GET, scope, objects, options, call); }
+PyObject *queued_exists(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call) {
+  return queued_objects(OBJECT_EXISTS, scope, objects, options, call);
+}
+PyObject *queued_delete(PyObject *scope, PyObject *objects, PyObject *call) { return queued_objects(OBJECT_DELETE, scope, objects, Py_None, call); }
+
+PyObject *queued_verify(PyObject *store_object, PyObject *call) {
+  Hold *hold = hold_begin(call);
+  kvc_store *store;
+  if (!hold) return NULL;
+  if (!handle_of(&store, store_object)) return refused(hold);
+  START(kvc_store_verify(&hold->verify, store, &hold->call, &error));
+}
+
+PyObject *queued_clear(PyObject *scope_object, PyObject *call) {
+  Hold *hold = hold_begin(call);
+  kvc_scope *scope;
+  if (!hold) return NULL;
+  if (!handle_of(&scope, scope_object)) return refused(hold);
+  START(kvc_scope_clear(NULL, scope, &hold->call, &error));
+}
+
+PyObject *queued_outputs(PyObject *capsule, uint32_t operation, kvc_status status) {
   const Hold *hold = PyCapsule_GetPointer(capsule, hold_name);
   if (!hold) return NULL;
   if (operation == KVC_OP_MATCH) return record_tuple(&hold->match, &match_info_record);
+  if (operation == KVC_OP_VERIFY) return record_tuple(&hold->verify, &verify_info_record);
+  if (hold->objects.objects) return object_list_outputs(&hold->objects, status);
   Py_RETURN_NONE;
 }
 

@@ -9,21 +9,23 @@ import threading
 import time
 from collections import deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Iterator, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar
 from weakref import WeakSet
 
 from . import _native
-from .errors import Busy, Cancelled, Error, Forked, NotFound, Stale, _error_of
+from .errors import Busy, Cancelled, Corrupt, Error, Forked, NotFound, Stale, _error_of
 from .handle import Handle
-from .info import Event, MatchInfo, Result
+from .info import Event, MatchInfo, Result, VerifyInfo
 from .rows import Rows
+from .scope import Found, _exists_options, _put_items, _put_options
 from .seq import Extra, Lease, Seq
 
 if TYPE_CHECKING:
     import asyncio
 
+    from .layout import Layout
     from .rows import Integers
-    from .scope import Scope
+    from .scope import Item, Key, Scope, Value
     from .store import Store
 
 T = TypeVar("T")
@@ -77,12 +79,15 @@ class Call(Generic[T]):
     def _settle(self, result: tuple[Any, ...] | None) -> None:
         """The result as drained; None: the queue is no more."""
         finish, self._finish = self._finish, None
+        outputs = None if result is None else _native.queued_outputs(self._hold, result[2], result[0])
         if result is None:
             self._error = Cancelled(_native.KVC_ERR_CANCELLED, "the queue was released")
         elif result[0] != _native.KVC_OK:
-            self._error = _error_of(result[0], result[5], result[3], result[4], result[8:])
+            self._error = _error_of(result[0], result[5], result[3], result[4], (result[8:], outputs) if isinstance(outputs, list) else result[8:])
+            if isinstance(self._error, Corrupt):
+                self._error.info = VerifyInfo(*outputs) if result[2] == _native.KVC_OP_VERIFY else None
         elif finish is not None:
-            self._value = finish(result, _native.queued_outputs(self._hold, result[2]))
+            self._value = finish(result, outputs)
         self._hold = None
         with self.queue._lock:
             self._is_done = True
@@ -224,6 +229,49 @@ class Queue(Handle):
 
         return self._start(lambda call: _native.queued_seq_lease(seq._handle, token_begin, token_count, lease_ms, call), finish, more,
                            timeout_us, seq)
+
+    # ---- objects, and the store
+
+    def put(self, scope: Scope, items: Mapping[Any, Value] | Iterable[Item], *, group: bool = False, layout: Layout | None = None,
+            ttl_ms: int = 0, more: bool = False, timeout_us: int = 0) -> Call[Result]:
+        """Scope.put."""
+        pairs, options = _put_items(items), _put_options(group, ttl_ms, layout)
+        return self._start(lambda call: _native.queued_put(scope._handle, pairs, options, call), _no_value, more, timeout_us)
+
+    def get_into(self, scope: Scope, items: Sequence[Item], *, more: bool = False, timeout_us: int = 0) -> Call[list[int]]:
+        """Scope.get_into, all of the items."""
+
+        def finish(_: tuple[Any, ...], sizes: Any) -> list[int]:
+            return list(sizes)
+
+        return self._start(lambda call: _native.queued_get(scope._handle, items, None, call), finish, more, timeout_us)
+
+    def exists(self, scope: Scope, keys: Sequence[Key], *, lease_ms: int | None = None, leading: bool = False, more: bool = False,
+               timeout_us: int = 0) -> Call[Found]:
+        """Scope.exists."""
+        options = _exists_options(leading, lease_ms)
+
+        def finish(result: tuple[Any, ...], sizes: Any) -> Found:
+            return Found(sizes, result[8], Lease(scope.store, result[7]) if result[7] else None)
+
+        return self._start(lambda call: _native.queued_exists(scope._handle, keys, options, call), finish, more, timeout_us)
+
+    def delete(self, scope: Scope, keys: Sequence[Key], *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
+        """Scope.delete."""
+        return self._start(lambda call: _native.queued_delete(scope._handle, keys, call), _no_value, more, timeout_us)
+
+    def clear(self, scope: Scope, *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
+        """Scope.clear."""
+        return self._start(lambda call: _native.queued_clear(scope._handle, call), _no_value, more, timeout_us)
+
+    def verify(self, *, more: bool = False, timeout_us: int = 0) -> Call[VerifyInfo]:
+        """Store.verify."""
+        store = self.store._handle
+
+        def finish(_: tuple[Any, ...], info: Any) -> VerifyInfo:
+            return VerifyInfo(*info)
+
+        return self._start(lambda call: _native.queued_verify(store, call), finish, more, timeout_us)
 
     def submit(self) -> None:
         """Starts what was made with more=True.  `drain` and an await do so too."""

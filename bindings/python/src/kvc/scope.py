@@ -128,10 +128,7 @@ class Scope(Handle):
         group: all items become visible together or none.
         layout: every value is rows of the scope's layers that lie so; they are held as pages, and come back byte for byte.
         """
-        pairs = items if isinstance(items, list) else list(items.items() if isinstance(items, Mapping) else items)
-        options = ((_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0, None if layout is None else layout._packed())
-                   if group or ttl_ms or layout is not None else None)
-        _native.kvc_object_put(self._handle, pairs, options, timeout_us)
+        _native.kvc_object_put(self._handle, _put_items(items), _put_options(group, ttl_ms, layout), timeout_us)
 
     def get_into(self, items: Sequence[Item], *, leading: bool = False, timeout_us: int = 0) -> list[int]:
         """Lands each key's value in the caller's memory, and returns the bytes of each.  Items as in put.
@@ -160,8 +157,7 @@ class Scope(Handle):
 
     def exists(self, keys: Sequence[Key], *, lease_ms: int | None = None, leading: bool = False, timeout_us: int = 0) -> Found:
         """Which keys hold a value.  lease_ms (0: the store's) holds what is found; leading: stop at the first that is absent."""
-        flags = (_native.KVC_OBJECT_LEADING if leading else 0) | (0 if lease_ms is None else _native.KVC_OBJECT_LEASE)
-        result, sizes = _native.kvc_object_exists(self._handle, keys, (flags, 0, lease_ms or 0), timeout_us)
+        result, sizes = _native.kvc_object_exists(self._handle, keys, _exists_options(leading, lease_ms), timeout_us)
         lease = Lease(self.store, result[-1]) if result[-1] else None
         return Found(sizes, result[0], lease)
 
@@ -181,6 +177,20 @@ class Scope(Handle):
 
     def keys(self, *, after: bytes = b"") -> Iterator[bytes]:
         return (entry.key for entry in self.entries(after=after))
+
+
+def _put_items(items: Mapping[Any, Value] | Iterable[Item]) -> list[Any]:
+    return items if isinstance(items, list) else list(items.items() if isinstance(items, Mapping) else items)
+
+
+def _put_options(group: bool, ttl_ms: int, layout: Layout | None) -> tuple[Any, ...] | None:
+    if not (group or ttl_ms or layout is not None):
+        return None
+    return (_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0, None if layout is None else layout._packed())
+
+
+def _exists_options(leading: bool, lease_ms: int | None) -> tuple[int, int, int]:
+    return ((_native.KVC_OBJECT_LEADING if leading else 0) | (0 if lease_ms is None else _native.KVC_OBJECT_LEASE), 0, lease_ms or 0)
 
 
 def _options(private: bool, lease_ms: int, *, first_position: int = 0, extras: Sequence[Extra] = ()) -> tuple[Any, ...]:
