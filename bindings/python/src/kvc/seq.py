@@ -150,8 +150,9 @@ class Seq(Handle):
             if not (run.k_dim or run.v_dim) or shape is None:
                 continue
             layer = shape.layer(run.layer_begin)
-            for side, dim, width in (("k", run.k_dim, layer.k_dim), ("v", run.v_dim, layer.v_dim)):
-                if dim and dim != width:
+            one_row = layer.k_dim + layer.rope_dim if run.v is None else layer.k_dim
+            for side, dim, width in (("k", run.k_dim, layer.k_dim), ("v", run.v_dim, layer.v_dim or layer.rope_dim)):
+                if dim and dim != width and not (side == "k" and dim == one_row):
                     raise ShapeError(_native.KVC_ERR_SHAPE,
                                      f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
         return [run._packed() for run in runs]

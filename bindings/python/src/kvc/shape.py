@@ -11,7 +11,7 @@ from .errors import RangeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A run of `count` equal layers; a uniform model is one run."""
+    """A run of `count` equal layers; a uniform model is one run.  Full attention, unless made by `sliding`, `latent` or `state`."""
 
     count: int
     kv_heads: int
@@ -22,6 +22,23 @@ class Layer:
     window: int = 0
     k_dtype: int = 0
     v_dtype: int = 0
+
+    @classmethod
+    def sliding(cls, *, count: int, kv_heads: int, k_dim: int, v_dim: int, window: int, k_dtype: int = 0, v_dtype: int = 0) -> Layer:
+        """A token sees the last `window` tokens, itself included."""
+        return cls(count=count, kv_heads=kv_heads, k_dim=k_dim, v_dim=v_dim, kind=_native.KVC_LAYER_WINDOW, window=window, k_dtype=k_dtype,
+                   v_dtype=v_dtype)
+
+    @classmethod
+    def latent(cls, *, count: int, latent_dim: int, rope_dim: int = 0, dtype: int = 0, rope_dtype: int = 0) -> Layer:
+        """One row a token, [latent | rope]: in one array as k, or the rope part in another one as v."""
+        return cls(count=count, kv_heads=1, k_dim=latent_dim, v_dim=0, kind=_native.KVC_LAYER_LATENT, rope_dim=rope_dim, k_dtype=dtype,
+                   v_dtype=rope_dtype)
+
+    @classmethod
+    def state(cls, *, count: int, first_bytes: int, second_bytes: int = 0, kv_heads: int = 1) -> Layer:
+        """A recurrent state, kept as snapshots: bytes a head, in one part or two."""
+        return cls(count=count, kv_heads=kv_heads, k_dim=first_bytes, v_dim=second_bytes, kind=_native.KVC_LAYER_STATE)
 
     def _packed(self) -> tuple[int, ...]:
         return (self.count, self.kind, self.kv_heads, self.k_dim, self.v_dim, self.rope_dim, self.window, self.k_dtype, self.v_dtype)
