@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the tree and runs its tests on a Debian machine (root or sudo); installs what is missing.  Everything else stays under build/.
-#   bash tests/run.sh               every lane: debug with fault points, release, ASan+UBSan, TSan, mutants
+#   bash tests/run.sh               every lane: debug with fault points, release, ASan+UBSan, TSan, fuzzers, mutants
 #   bash tests/run.sh --full        the same with long runs
 #   bash tests/run.sh --build-only  builds build/release and stops
 # KVC_DATA=DIR runs the tests of real data on the full sets in DIR too.  The summary counts what was skipped, and says why.
@@ -33,6 +33,24 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
+has_clang() { # with libFuzzer
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { return 0; }' | clang++-19 -x c++ -fsanitize=fuzzer,address - -o /dev/null
+}
+
+install_clang() { # the fuzzers' compiler, of the version that their preset names; fails where there is none
+  has_clang > "$results/clang.log" 2>&1 && return
+  command -v apt-get > /dev/null || return 1
+  local as_root=()
+  ((EUID == 0)) || as_root=(sudo)
+  { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang-19 libclang-rt-19-dev && has_clang; } \
+    >> "$results/clang.log" 2>&1
+}
+
+skip() { # LANE REASON: counted by the summary
+  say "skip $1: $2"
+  printf '<testsuite><testcase name="%s"><skipped/><system-out>%s</system-out></testcase></testsuite>\n' "$1" "$2" > "$results/$1.xml"
+}
+
 build() { # PRESET [CMAKE ARGUMENTS]
   say "build $1"
   cmake --preset "$1" "${@:2}" > "$results/$1.configure.log" || { cat "$results/$1.configure.log"; exit 1; }
@@ -54,16 +72,22 @@ if ((build_only)); then
 fi
 
 readonly python=$PWD/build/release/python-venv/bin/python  # made by the first test that needs it
-((full)) && long=(-DKVC_LONG_TESTS=ON) || long=(-DKVC_LONG_TESTS=OFF)
+((full)) && long=(-DKVC_LONG_TESTS=ON) fuzz_runs=100 || long=(-DKVC_LONG_TESTS=OFF) fuzz_runs=1
 
 build release -DKVC_TESTS=ON -DKVC_GOLDEN_PYTHON="$python" "${long[@]}"
 run release
 build debug "${long[@]}"
-run debug -L 'unit|model|fault'
+run debug -L 'unit|model|fault|stress'
 build asan "${long[@]}"
-run asan -L 'unit|model|fault'
+run asan -L 'unit|model|fault|stress'
 build tsan "${long[@]}"
-run tsan -L 'unit|model'
+run tsan -L 'unit|model|stress'
+if install_clang; then
+  build fuzz -DKVC_FUZZ_RUNS=$fuzz_runs
+  run fuzz
+else
+  skip fuzz "clang-19 is not there and cannot be installed"
+fi
 say "mutants: builds that are wrong on purpose must fail"
 bash tests/mutants/run_mutants.sh || failed+=(mutants)
 

@@ -12,11 +12,11 @@ namespace {
 
 using Mode = SeqUse::Mode;
 
-/// In turns: two streams arrive sooner than one behind the other.
-[[gnu::always_inline]] inline void fetch_two(const void *k, const void *v, uint64_t bytes) {
+/// In turns: two streams arrive sooner than one behind the other.  Addresses are numbers here: nothing has said yet that they are any.
+[[gnu::always_inline]] inline void fetch_two(uintptr_t k, uintptr_t v, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes; at += 64) {
-    __builtin_prefetch(static_cast<const char *>(k) + at, 0, 2);
-    __builtin_prefetch(static_cast<const char *>(v) + at, 0, 2);
+    __builtin_prefetch(reinterpret_cast<const void *>(k + at), 0, 2);
+    __builtin_prefetch(reinterpret_cast<const void *>(v + at), 0, 2);
   }
 }
 
@@ -27,7 +27,7 @@ using Mode = SeqUse::Mode;
 [[gnu::always_inline]] inline void fetch_ahead(const kvc_rows *rows, size_t row_count) {
   if (row_count != 1 || !rows || rows->size < sizeof(kvc_rows) || rows->token_count != 1 || rows->layer_count != 1 || rows->blocks) return;
   const uint64_t row_bytes = rows->k.token_stride ? rows->k.token_stride : rows->k.bytes, bytes = std::min<uint64_t>(row_bytes, 2048);  // more do not fly at once
-  const auto *k = static_cast<const char *>(rows->k.data), *v = static_cast<const char *>(rows->v.data);
+  const auto k = reinterpret_cast<uintptr_t>(rows->k.data), v = reinterpret_cast<uintptr_t>(rows->v.data);
   if (rows->slot_begin == 0) fetch_two(k, v, bytes);
   else fetch_two(k + rows->slot_begin * rows->k.token_stride, v + rows->slot_begin * rows->v.token_stride, bytes);
 }
