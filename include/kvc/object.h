@@ -38,7 +38,7 @@ typedef struct kvc_object {
   void *stream;           /**< as kvc_rows.stream */
 } kvc_object;
 
-/** How to run a batch.  Not built yet, KVC_ERR_UNSUPPORTED when set: ttl_ms.
+/** How to run a batch.
  *
  * A value put with a layout is K and V rows of the scope's layers; it is held as pages and read back, by any parts, as the very bytes that were put.
  *   - Every value of the batch lies so.  k.data and v.data are offsets in it (0 too), `bytes` of 0 is: to its end.  A latent layer's v of zeros: one row
@@ -52,7 +52,8 @@ typedef struct kvc_object {
 typedef struct kvc_object_options {
   uint32_t size;          /**< sizeof(kvc_object_options), by KVC_INIT */
   uint32_t flags;         /**< KVC_OBJECT_* */
-  uint64_t ttl_ms;        /**< put: unused for so long, milliseconds: dropped; 0: the scope's */
+  uint64_t ttl_ms;        /**< put: unused for so long, milliseconds: dropped, as kvc_scope_options.ttl_ms; 0: the scope's;
+                               KVC_FOREVER: never.  Of equal bytes put again the first one's stays */
   uint64_t lease_ms;      /**< exists with KVC_OBJECT_LEASE: milliseconds; 0: the store's */
   const kvc_rows *layout; /**< put: values are rows that lie so, k.data and v.data being offsets in the value; NULL: plain bytes.  Borrowed */
 } kvc_object_options;

@@ -252,7 +252,7 @@ typedef struct kvc_shape_info {
 KVC_API kvc_status kvc_shape_check(kvc_shape_info *info, const kvc_shape *shape, kvc_error *error);
 
 /** Whose cache.  Every name is part of every key, byte for byte (no case or Unicode folding), tagged and length-prefixed.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: bytes_max, ttl_ms, precision. */
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: precision. */
 typedef struct kvc_scope_options {
   uint32_t size;                  /**< sizeof(kvc_scope_options), by KVC_INIT */
   uint32_t flags;                 /**< 0 */
@@ -263,8 +263,14 @@ typedef struct kvc_scope_options {
   const void *salt;               /**< borrowed; NULL with size 0: none.  Bytes that keep others from probing what is cached */
   uint64_t salt_size;             /**< bytes */
   const kvc_shape *shape;         /**< borrowed; NULL: objects only */
-  uint64_t bytes_max;             /**< quota, bytes; 0: none */
-  uint64_t ttl_ms;                /**< unused for so long, milliseconds: dropped; 0: never */
+  uint64_t bytes_max;             /**< quota, bytes of RAM; 0: none.  Counted are chunks and objects with their headers, from the first open row
+                                       on.  A scope at its quota evicts what it used least recently, nothing of others; KVC_ERR_FULL when all
+                                       that is left is open or held.  Below the quota nothing is guaranteed: the store evicts what was used
+                                       least recently of all */
+  uint64_t ttl_ms;                /**< unused for so long, milliseconds: no call finds it any more, and it is dropped by whoever looks into the
+                                       scope first, needs room, or does background work; 0: never.  It may be found for up to a tenth
+                                       longer.  Uses are put, get, exists, match (but KVC_SEQ_PEEK), every call on a sequence, its release;
+                                       what is held stays, but a lease is no use.  A longer prompt's use is one of all its chunks */
   const kvc_precision *precision; /**< borrowed; NULL: the store's */
 } kvc_scope_options;
 
@@ -293,7 +299,9 @@ typedef struct kvc_scope_info {
 } kvc_scope_info;
 
 /** Makes a scope, or joins it.  Cheap; the same names, salt and shape give an equal scope.  Creating it again with other limits (bytes_max,
- * ttl_ms, precision) changes them for all.
+ * ttl_ms, precision) changes them for all; 0 takes a limit away.  A quota below what is held is accepted: what nobody holds goes before the
+ * call returns, the rest when it was let go and the scope needs room.  With its first ttl_ms what a scope holds counts as used now.  The first quota of a scope that holds something already looks once at
+ * everything the store holds; rows that are open then count when they are sealed.
  * @param out     given: the scope, ended by kvc_scope_release; NULL on failure
  * @param store   borrowed: the store
  * @param options borrowed: names, shape, limits; model is required

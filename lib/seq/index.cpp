@@ -11,16 +11,18 @@ namespace {
 /// Readers without the lock look at flags (held): every change is one store.
 void set_flags(Node &node, uint32_t flags) { __atomic_store_n(&node.flags, flags, __ATOMIC_RELAXED); }
 
-constexpr auto later = [](const auto &a, const auto &b) { return a.tick > b.tick; };  // least tick on top
+uint32_t queued_in(Index::Queue queue) { return queue == Index::by_quota ? node_queued_quota : node_queued_ttl; }
 
 }  // namespace
 
 Index::Index(std::pmr::memory_resource *resource, NodeSink *sink, const NameHash &hash)
-    : hash_(hash), resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource) {
+    : hash_(hash), resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource), limited_(resource) {
   blocks_ = static_cast<Block *>(resource_->allocate(kBlocksMax * sizeof(Block), alignof(Block)));  // touched as it fills
 }
 
 Index::~Index() {
+  for (uint32_t scope = 0; scope < limited_.size(); scope++)
+    for (const Queue queue : {by_quota, by_ttl}) unlimit(scope, queue);
   for (uint32_t b = 0; b < block_count_;) {
     const uint32_t count = b < kSmallBlocks ? 1 : kSmallBlocks;
     resource_->deallocate(blocks_[b].nodes, count * kBlock * sizeof(Node), alignof(Node));
@@ -61,13 +63,16 @@ void Index::leave_name(uint32_t id) {
   (object ? named_objects_ : named_chunks_)--;
 }
 
-void Index::reserve(uint32_t count) {
+void Index::reserve(uint32_t count, uint32_t scope) {
   if (KVC_FAULT("seq.index.reserve")) throw std::bad_alloc();
   const uint64_t wanted = live_count_ + reserved_ + count;
   const auto hash_of = [this](uint32_t id) { return hash(at(id)->name); };
   chunks_.reserve(named_chunks_ + reserved_ + count, hash_of);
   objects_.reserve(named_objects_ + reserved_ + count, hash_of);
-  if (heap_.capacity() < wanted + 1) heap_.reserve(std::max<size_t>(wanted + 1, heap_.capacity() + heap_.capacity() / 8));
+  heap_.reserve(wanted + 1);
+  if (Limited *own = limited(scope))
+    for (const Queue queue : {by_quota, by_ttl})
+      if (own->on[queue]) own->heaps[queue].reserve(own->node_count + reserved_ + count + 1);
   while (free_count_ < reserved_ + count) {  // fresh nodes go to the free list first: one source for insert
     if (node_count_ / kBlock >= block_count_) add_blocks(node_count_ / kBlock);
     Node &n = *at(node_count_);
@@ -122,6 +127,10 @@ Ref Index::insert(const Node &node, Ref parent, const Owner &owner) {
   }
   live_count_++;
   if (n.flags & node_object) object_count_++;
+  if (!limited_.empty() && limited(owner.scope)) {
+    n.flags |= node_limited;
+    limited_[owner.scope]->node_count++;
+  }
   if (!(n.flags & node_unnamed)) enter_name(id);
   return {id, generation};
 }
@@ -133,16 +142,27 @@ bool Index::held(Ref ref) const {
 
 void Index::push_if_evictable(uint32_t id) {
   Node &n = *at(id);
-  if (n.pins || !n.leaf() || (n.flags & node_queued)) return;
-  if (heap_.size() == heap_.capacity()) compact_heap();
-  set_flags(n, n.flags | node_queued);
-  heap_.push_back({n.tick, id, n.generation});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  if (n.pins || !n.leaf()) return;
+  if (!(n.flags & node_queued)) push(heap_, id, node_queued);
+  if (n.flags & node_limited) push_limited(id);
 }
 
-void Index::compact_heap() {
-  std::erase_if(heap_, [this](const HeapEntry &e) { return at(e.id)->generation != e.generation; });
-  std::make_heap(heap_.begin(), heap_.end(), later);
+void Index::push(LruHeap &heap, uint32_t id, uint32_t queued) {
+  Node &n = *at(id);
+  if (heap.full()) heap.compact([this](const LruHeap::Entry &e) { return at(e.id)->generation != e.generation; });
+  set_flags(n, n.flags | queued);
+  heap.push({n.tick, id, n.generation});
+}
+
+void Index::push_limited(uint32_t id) {
+  Limited *own = limited(rest(id)->scope);
+  for (const Queue queue : {by_quota, by_ttl}) {
+    if (!own || !own->on[queue] || at(id)->flags & queued_in(queue) || (queue == by_ttl && at(id)->flags & node_own_ttl)) continue;
+    LruHeap &heap = own->heaps[queue];
+    if (heap.full()) heap.compact([this](const LruHeap::Entry &e) { return at(e.id)->generation != e.generation; });
+    if (heap.full()) own->missed[queue] = true;  // reserved for before the scope was limited
+    else push(heap, id, queued_in(queue));
+  }
 }
 
 void Index::remove(uint32_t id, bool release) {
@@ -151,6 +171,9 @@ void Index::remove(uint32_t id, bool release) {
     if (!(n.flags & (node_unnamed | node_dropped))) leave_name(id);
     live_count_--;
     if (n.flags & node_object) object_count_--;
+    if (n.flags & node_limited) {
+      if (Limited *own = limited(rest(id)->scope)) own->node_count--;
+    }
     const Ref parent = rest(id)->parent;
     sink_->released({id, n.generation}, n, owner({id, n.generation}));
     n.generation++;
@@ -209,14 +232,16 @@ void Index::clear(uint32_t scope) {
   }
 }
 
-bool Index::evict() {
-  while (!heap_.empty()) {
-    const HeapEntry top = heap_.front();
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    heap_.pop_back();
+bool Index::evict() { return evict_from(heap_, node_queued, UINT64_MAX); }
+
+bool Index::evict_from(LruHeap &heap, uint32_t queued, uint64_t tick_max) {
+  while (!heap.empty()) {
+    const LruHeap::Entry top = heap.top();
+    if (top.tick > tick_max) return false;
+    heap.pop();
     Node &n = *at(top.id);
     if (n.generation != top.generation) continue;
-    set_flags(n, n.flags & ~node_queued);
+    set_flags(n, n.flags & ~queued);
 #ifndef KVC_MUTATE_LEASE
     if (n.pins || !n.leaf()) continue;  // comes back when it is let go
 #else
@@ -230,6 +255,71 @@ bool Index::evict() {
     return true;
   }
   return false;
+}
+
+void Index::limit(uint32_t scope, Queue queue) {
+  Limited *own = limited(scope);
+  if (own && own->on[queue]) return;
+  if (KVC_FAULT("seq.index.limit")) throw std::bad_alloc();
+  uint64_t count = 0;
+  for (uint32_t id = 1; id < node_count_; id++) count += live(id) && rest(id)->scope == scope;
+  if (!own) {
+    if (scope >= limited_.size()) limited_.resize(scope + 1);
+    own = new (resource_->allocate(sizeof(Limited), alignof(Limited))) Limited(resource_);
+    own->node_count = count;
+    limited_[scope] = own;
+  }
+  try {
+    own->heaps[queue].reserve(count + reserved_ + 1);
+  } catch (...) {
+    unlimit(scope, queue);
+    throw;
+  }
+  own->on[queue] = true;
+  queue_all(scope, *own, queue);
+}
+
+void Index::queue_all(uint32_t scope, Limited &limited, Queue queue) {
+  limited.missed[queue] = false;
+  limited.heaps[queue].clear();
+  for (uint32_t id = 1; id < node_count_; id++) {
+    if (!live(id) || rest(id)->scope != scope) continue;
+    Node &n = *at(id);
+    set_flags(n, (n.flags | node_limited) & ~queued_in(queue));
+    push_if_evictable(id);
+  }
+}
+
+void Index::unlimit(uint32_t scope, Queue queue) {
+  Limited *own = limited(scope);
+  if (!own) return;
+  own->on[queue] = false;
+  own->heaps[queue] = LruHeap(resource_);
+  if (own->on[by_quota] || own->on[by_ttl]) return;
+  limited_[scope] = nullptr;
+  own->~Limited();
+  resource_->deallocate(own, sizeof(Limited), alignof(Limited));
+}
+
+bool Index::evict_limited(uint32_t scope, Queue queue, uint64_t tick_max) {
+  Limited &own = *limited_[scope];
+  if (evict_from(own.heaps[queue], queued_in(queue), tick_max)) return true;
+  if (!own.missed[queue]) return false;
+  try {
+    own.heaps[queue].reserve(own.node_count + 1);
+  } catch (const std::bad_alloc &) {  // as many as there is room for
+  }
+  queue_all(scope, own, queue);
+  return evict_from(own.heaps[queue], queued_in(queue), tick_max);
+}
+
+bool Index::evict_of(uint32_t scope) { return evict_limited(scope, by_quota, UINT64_MAX); }
+
+bool Index::evict_older(uint32_t scope, uint64_t tick) { return evict_limited(scope, by_ttl, tick); }
+
+bool Index::none_older(uint32_t scope, uint64_t tick) const {
+  const Limited &own = *limited_[scope];
+  return !own.missed[by_ttl] && (own.heaps[by_ttl].empty() || own.heaps[by_ttl].top().tick > tick);
 }
 
 }  // namespace kvc::seq

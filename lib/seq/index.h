@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "seq/identity.h"
+#include "seq/lru_heap.h"
 #include "seq/name_table.h"
 
 /// The prefix index: which chunks and objects are held, who descends from whom, who is pinned, and who goes first when room is needed.
@@ -28,6 +29,10 @@ enum NodeFlags : uint32_t {
   node_dropped = 4,  // failed its check: reads as gone, never found again; freed when nobody holds it
   node_queued = 8,   // stands in the queue of what may be evicted; the index's own
   node_typed = 16,   // an object that is held as frames
+  node_limited = 32,        // of a scope with queues of its own; the index's own, as are the next two
+  node_queued_quota = 64,   // stands in that for evict_of
+  node_queued_ttl = 128,    // stands in that for evict_older
+  node_own_ttl = 256        // an object that does not age as its scope does
 };
 
 /// What a lookup touches: one cache line.  `payload` is the owner's (where its bytes lie): ids only here, never bytes.
@@ -66,8 +71,9 @@ class Index {
   Index(const Index &) = delete;
   Index &operator=(const Index &) = delete;
 
-  /// Room for `count` more inserts that then cannot fail.  Throws std::bad_alloc, nothing changed.  Every reserve ends in insert or unreserve.
-  void reserve(uint32_t count);
+  /// Room for `count` more inserts, of this scope, that then cannot fail.  Throws std::bad_alloc, nothing changed.  Every reserve ends in insert or
+  /// unreserve.
+  void reserve(uint32_t count, uint32_t scope = UINT32_MAX);
   void unreserve(uint32_t count);
   /// `node.name`, payload, tick, flags and the owner are the caller's; `parent` none for a first chunk.  The node comes back pinned once.
   Ref insert(const Node &node, Ref parent, const Owner &owner = {});
@@ -119,6 +125,18 @@ class Index {
   /// Removes the least recently used node that nobody holds.  False: everything left is held.
   bool evict();
 
+  /// Queues of a scope, for what may be evicted of it.
+  enum Queue : uint32_t { by_quota = 0, by_ttl = 1 };
+  /// Begins a queue.  Looks at every node there is, once.  Throws std::bad_alloc, nothing changed.
+  void limit(uint32_t scope, Queue queue);
+  void unlimit(uint32_t scope, Queue queue);
+  /// As evict, of one scope that is limited by quota.
+  bool evict_of(uint32_t scope);
+  /// Removes the least recently used node of a scope that is limited by ttl, if nobody holds it and its latest use was no later than `tick`.
+  bool evict_older(uint32_t scope, uint64_t tick);
+  /// Nothing is older, whatever uses were not recorded yet.
+  bool none_older(uint32_t scope, uint64_t tick) const;
+
   uint64_t chunk_count() const { return live_count_ - object_count_; }
   uint64_t object_count() const { return object_count_; }
 
@@ -130,9 +148,12 @@ class Index {
     uint32_t id = 0, tag = 0;
     uint64_t payload = 0;
   };
-  struct HeapEntry {
-    uint64_t tick;
-    uint32_t id, generation;
+  struct Limited {
+    explicit Limited(std::pmr::memory_resource *resource) : heaps{LruHeap(resource), LruHeap(resource)} {}
+    LruHeap heaps[2];
+    bool on[2] = {};
+    bool missed[2] = {};  // something may be evicted that does not stand in the heap
+    uint64_t node_count = 0;
   };
   struct Rest {
     Ref parent;
@@ -152,7 +173,12 @@ class Index {
   void enter_name(uint32_t id);
   void leave_name(uint32_t id);
   void push_if_evictable(uint32_t id);
-  void compact_heap();
+  void push(LruHeap &heap, uint32_t id, uint32_t queued);
+  void push_limited(uint32_t id);
+  bool evict_from(LruHeap &heap, uint32_t queued, uint64_t tick_max);
+  bool evict_limited(uint32_t scope, Queue queue, uint64_t tick_max);
+  Limited *limited(uint32_t scope) const { return scope < limited_.size() ? limited_[scope] : nullptr; }
+  void queue_all(uint32_t scope, Limited &limited, Queue queue);
   void remove(uint32_t id, bool release);
 
   const NameHash hash_;
@@ -166,7 +192,8 @@ class Index {
   NameTable<ChunkBucket> chunks_;
   NameTable<ObjectBucket> objects_;
   uint64_t named_chunks_ = 0, named_objects_ = 0;
-  std::pmr::vector<HeapEntry> heap_;
+  LruHeap heap_;
+  std::pmr::vector<Limited *> limited_;  // by scope; null: not limited
   uint64_t live_count_ = 0, object_count_ = 0, reserved_ = 0;
 };
 

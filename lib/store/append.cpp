@@ -89,6 +89,10 @@ struct Store::AppendPlan {
 /// Can a store of this size hold so many chunks at all?
 kvc_status Store::check_fits(uint64_t chunks, const Sequence &seq, Error &error) const {
   const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes()), capacity = slab_.capacity_bytes();
+  const uint64_t quota = seq.scope->bytes_max.load(std::memory_order_relaxed);
+  if (quota && chunks > quota / slot_bytes)
+    return fail_never(error, KVC_ERR_FULL, "%llu chunks of %llu bytes are needed: the scope's bytes_max is %llu", static_cast<unsigned long long>(chunks),
+                      static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(quota));
   if (chunks <= capacity / slot_bytes) return KVC_OK;
   return fail_never(error, KVC_ERR_FULL, "%llu chunks of %llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes",
                     static_cast<unsigned long long>(chunks), static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(capacity));
@@ -141,7 +145,8 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
   if (seq.write_id_given) std::memcpy(write_id, seq.write_id, sizeof write_id);
   else draw_write_id(write_id);
   memory::SlotId slot;
-  KVC_TRY(take_slot(&slot, layout.slot_bytes(), error));
+  QuotaHold quota;
+  KVC_TRY(take_slot(&slot, &quota, layout.slot_bytes(), *seq.scope, error));
   OpenChunk *open;
   try {
     open = make<OpenChunk>(&resource_);
@@ -151,6 +156,7 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
   }
   open->slot = slot;
   open->data = slab_.data(slot);
+  open->quota = std::move(quota);
   std::memcpy(open->write_id, write_id, sizeof write_id);
   open_bytes_.fetch_add(slab_.bytes(slot), std::memory_order_relaxed);
   for (uint32_t l = 0; l < layout.layer_count(); l++) page_sums(open->data, layout, l)->valid = 0;
@@ -258,7 +264,7 @@ void Store::AppendPlan::undo(Store &store, Sequence &seq) const {
 kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const kvc_status status = open ? materialize(plan, seq, chunk, error) : open_slot(&open, seq, error);
-  if (status != KVC_ERR_FULL) return status;
+  if (status != KVC_ERR_FULL || is_over_quota(*seq.scope, seq.scope->layout.slot_bytes())) return status;
   uint64_t own_bytes = 0;  // that this call has taken
   const auto own_end = std::find(plan.slots.begin(), plan.slots.end(), chunk);
   for (auto c = plan.slots.begin(); c != own_end; ++c) own_bytes += slab_.bytes(seq.open[*c - seq.sealed]->slot);
@@ -378,7 +384,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
     seq.ids.insert(seq.ids.end(), ids.begin(), ids.end());
     if (seals) {
       std::lock_guard lock(mutex_);
-      index_->reserve(seals);
+      index_->reserve(seals, seq.scope->id);
       reserved = true;
     }
     if (!rows.empty()) status = reserve_append(plan, seq, error);

@@ -101,7 +101,6 @@ kvc_status check_object_options(const kvc_object_options &o, uint32_t allowed, E
   constexpr uint32_t known = KVC_OBJECT_GROUP | KVC_OBJECT_LEADING | KVC_OBJECT_LEASE;
   if (o.flags & ~known) return fail(error, KVC_ERR_TOO_NEW, "object flags 0x%x: unknown bits", o.flags & ~known);
   if (o.flags & ~allowed) return fail(error, KVC_ERR_ARGUMENT, "object flags 0x%x: not for this call", o.flags & ~allowed);
-  if (o.ttl_ms) return fail(error, KVC_ERR_UNSUPPORTED, "ttl_ms: not built yet");
   if (o.layout && !(allowed & KVC_OBJECT_GROUP)) return fail(error, KVC_ERR_ARGUMENT, "layout: only a put takes one, an object is read back in its own");
   return KVC_OK;
 }
@@ -126,7 +125,8 @@ void Outcome::item(kvc_object &object, kvc_status status, const Error &why) {
 struct Store::Prepared {
   seq::Name name;
   memory::SlotId slot;
-  uint64_t bytes;
+  uint64_t bytes, ttl_ms;
+  uint64_t counted;  // against the quota
   Ref there;  // who has the name already, pinned
   kvc_status status;
 };
@@ -176,16 +176,24 @@ void Store::object_index_name(seq::Name &out, const Scope &scope, std::string_vi
 }
 
 /// Name and bytes are known, the item is checked.
-kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Error &error) {
-  KVC_TRY(take_slot(&out.slot, typed ? typed_slot_bytes(typed->record) : object_slot_bytes(out.bytes), error));
+kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Scope &scope, Error &error) {
+  QuotaHold quota;
+  KVC_TRY(take_slot(&out.slot, &quota, typed ? typed_slot_bytes(typed->record) : object_slot_bytes(out.bytes), scope, error));
+  out.counted = quota.release();
   uint8_t *slot = slab_.data(out.slot);
   auto *header = reinterpret_cast<ObjectHeader *>(slot);
-  *header = {out.bytes, static_cast<uint32_t>(object.key_size), 0, {}, {}};
+  *header = {out.bytes, static_cast<uint32_t>(object.key_size), 0, {}, out.ttl_ms, {}};
   std::memcpy(header->key, object.key, object.key_size);
   header->sum = header_sum(*header);
   if (typed) fill_typed(slot, *typed, seq::object_name(thread_hash(), typed->scope->name, key_of(object)), object);
   else fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes);
   return KVC_OK;
+}
+
+void Store::give_slot(Prepared &item, Scope &scope) {
+  if (!item.slot.generation) return;
+  slab_.give(std::exchange(item.slot, {}));
+  if (item.counted) scope.bytes_counted.fetch_sub(std::exchange(item.counted, 0), std::memory_order_relaxed);
 }
 
 /// Under the lock; KVC_ERR_BUSY when the key is there already, as `ref`, and the slot is still the caller's.
@@ -194,13 +202,14 @@ kvc_status Store::insert_object(Ref *ref, Prepared &prepared, const kvc_object &
   seq::Node node{};
   node.name = prepared.name;
   node.payload = reinterpret_cast<uint64_t>(slab_.data(prepared.slot));
-  node.flags = seq::node_object | node_flags;
+  node.flags = seq::node_object | node_flags | (prepared.ttl_ms ? static_cast<uint32_t>(seq::node_own_ttl) : 0u);
   node.value_bytes = static_cast<uint32_t>(std::min<uint64_t>(prepared.bytes, UINT32_MAX));
   node.tick = next_tick();
   KeyOrder::Place place;
   try {
-    index_->reserve(1);
+    index_->reserve(1, scope.id);
     try {
+      if (prepared.ttl_ms) expiry_.reserve();
       place = scope.key_order.make(key_of(object));
     } catch (...) {
       index_->unreserve(1);
@@ -211,10 +220,12 @@ kvc_status Store::insert_object(Ref *ref, Prepared &prepared, const kvc_object &
   }
   *ref = index_->insert(node, {}, owner_of(prepared.slot, scope));
   scope.key_order.set(place, *ref);
+  if (prepared.ttl_ms) add_own_ttl(*ref, prepared.ttl_ms, scope);
   scope.settle(clock_.now_ns());
   scope.bytes_host += slab_.bytes(prepared.slot);
   scope.object_count++;
   prepared.slot = {};
+  if (prepared.counted) scope.bytes_counted.fetch_sub(std::exchange(prepared.counted, 0), std::memory_order_relaxed);
   index_->unpin(*ref, node.tick, false);
   return KVC_OK;
 }
@@ -237,6 +248,7 @@ struct Store::Puts {
   static constexpr size_t item_max = 16;
   std::span<kvc_object> objects;
   const TypedPut *typed;
+  uint64_t ttl_ms = 0;
   std::array<Prepared, item_max> items;
   size_t bad = SIZE_MAX;  // the first that failed, and why
   Error why;
@@ -257,6 +269,8 @@ void Store::look_up(Puts &puts, const Scope &scope) {
     Prepared &item = puts.items[i];
     Error error;
     item.slot = {};
+    item.counted = 0;
+    item.ttl_ms = puts.ttl_ms;
     item.there = {};
     puts.settle(i, check_put(item.bytes, puts.objects[i], puts.typed, error), error);
     if (item.status != KVC_OK) continue;
@@ -271,16 +285,16 @@ void Store::look_up(Puts &puts, const Scope &scope) {
 
 /// Copies what is not there.  Returns how many items can be finished: when the room ends, those before go first, as what they put, or have found, may then
 /// be evicted.
-size_t Store::copy_in(Puts &puts) {
+size_t Store::copy_in(Puts &puts, Scope &scope) {
   bool any = false;  // before this one: copied, or pinned
   for (size_t i = 0; i < puts.objects.size(); i++) {
     Prepared &item = puts.items[i];
     any = any || item.there;
     if (item.status != KVC_OK || item.there) continue;
     Error error;
-    kvc_status status = prepare_object(item, puts.objects[i], puts.typed, error);
+    kvc_status status = prepare_object(item, puts.objects[i], puts.typed, scope, error);
     if (status == KVC_ERR_FULL && any) return i;
-    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], puts.typed, error);
+    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], puts.typed, scope, error);
     puts.settle(i, status, error);
     any = any || status == KVC_OK;
     puts.ahead_of(i + 1);
@@ -322,21 +336,21 @@ void Store::finish_put(Puts &puts, size_t count, Scope &scope) {
       std::lock_guard lock(mutex_);
       index_->unpin(item.there, next_tick(), false);
     }
-    if (item.slot.generation) slab_.give(item.slot);
+    give_slot(item, scope);
   }
 }
 
 /// A group on its way through a put: ends with what it holds given back.
 struct Store::Group {
-  Group(Store &owner, size_t count, const TypedPut *layout) : store(owner), typed(layout), items(count, &owner.resource_) {}
+  Group(Store &owner, Scope &its, size_t count, const TypedPut *layout) : store(owner), scope(its), typed(layout), items(count, &owner.resource_) {}
   ~Group() {
-    for (const Prepared &item : items)
-      if (item.slot.generation) store.slab_.give(item.slot);
+    for (Prepared &item : items) store.give_slot(item, scope);
     std::lock_guard lock(store.mutex_);
     for (const Prepared &item : items)
       if (item.there) store.index_->unpin(item.there, store.next_tick(), false);
   }
   Store &store;
+  Scope &scope;
   const TypedPut *typed;
   std::pmr::vector<Prepared> items;
   size_t bad = 0;
@@ -356,13 +370,13 @@ kvc_status Store::prepare_group(Group &group, std::span<kvc_object> objects, Err
     Prepared &item = group.items[i];
     group.bad = i;
     if (item.there) KVC_TRY(compare_object(item.there, objects[i], item.bytes, error));
-    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], group.typed, error));
+    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], group.typed, group.scope, error));
   }
   return KVC_OK;
 }
 
 /// All in one hold of the lock, or none.  KVC_ERR_BUSY: somebody put or took away one of them meanwhile.
-kvc_status Store::insert_group(Group &group, Scope &scope, std::span<kvc_object> objects, Error &error) {
+kvc_status Store::insert_group(Group &group, std::span<kvc_object> objects, Error &error) {
   std::pmr::vector<Ref> inserted(&resource_);
   inserted.reserve(objects.size());
   kvc_status status = KVC_OK;
@@ -375,7 +389,7 @@ kvc_status Store::insert_group(Group &group, Scope &scope, std::span<kvc_object>
       continue;
     }
     Ref ref;
-    status = insert_object(&ref, item, objects[i], scope, typed_flag(group.typed), error);
+    status = insert_object(&ref, item, objects[i], group.scope, typed_flag(group.typed), error);
     if (status == KVC_OK) inserted.push_back(ref);
     // The same key twice in one group: the second is compared with the first, which nobody else has seen.
     else if (status == KVC_ERR_BUSY && std::ranges::find(inserted, ref) != inserted.end())
@@ -387,15 +401,16 @@ kvc_status Store::insert_group(Group &group, Scope &scope, std::span<kvc_object>
 }
 
 /// All items become visible in one hold of the lock, or none.
-kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const TypedPut *typed, Error &error) {
-  Group group(*this, objects.size(), typed);
+kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const TypedPut *typed, uint64_t ttl_ms, Error &error) {
+  Group group(*this, scope, objects.size(), typed);
+  for (Prepared &item : group.items) item.ttl_ms = ttl_ms;
   kvc_status status = KVC_OK;
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
     Prepared &item = group.items[group.bad = i];
     if ((status = check_put(item.bytes, objects[i], typed, error)) == KVC_OK) object_index_name(item.name, scope, key_of(objects[i]));
   }
   if (status == KVC_OK) do {
-      if ((status = prepare_group(group, objects, error)) == KVC_OK) status = insert_group(group, scope, objects, error);
+      if ((status = prepare_group(group, objects, error)) == KVC_OK) status = insert_group(group, objects, error);
     } while (status == KVC_ERR_BUSY);
   if (status == KVC_OK) {
     for (kvc_object &object : objects) object.status = KVC_OK;
@@ -423,17 +438,19 @@ void Store::drop_object(Ref ref) {
 kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
   KVC_TRY(check_object_options(o, KVC_OBJECT_GROUP, error));
   prepare_names(objects);
+  const Aging aging(*this, scope);
   std::optional<TypedPut> layout;
   if (o.layout) KVC_TRY(prepare_layout(layout.emplace(), *o.layout, scope, error));
   const TypedPut *typed = layout ? &*layout : nullptr;
-  if (o.flags & KVC_OBJECT_GROUP) return put_group(result, scope, objects, typed, error);
+  if (o.flags & KVC_OBJECT_GROUP) return put_group(result, scope, objects, typed, o.ttl_ms, error);
   Outcome outcome{result, error};
   for (size_t at = 0; at < objects.size();) {
     Puts puts;
     puts.typed = typed;
+    puts.ttl_ms = o.ttl_ms;
     puts.objects = objects.subspan(at, std::min(Puts::item_max, objects.size() - at));
     look_up(puts, scope);
-    const size_t count = copy_in(puts);
+    const size_t count = copy_in(puts, scope);
     finish_put(puts, count, scope);
     for (size_t i = 0; i < count; i++) {
       if (puts.items[i].status == KVC_OK) result.bytes += puts.items[i].bytes;
@@ -447,6 +464,7 @@ kvc_status Store::object_put(kvc_result &result, Scope &scope, std::span<kvc_obj
 
 kvc_status Store::object_delete(kvc_result &result, Scope &scope, std::span<kvc_object> objects, Error &error) {
   prepare_names(objects);
+  const Aging aging(*this, scope);
   Outcome outcome{result, error};
   for (kvc_object &object : objects) {
     Error why;

@@ -19,7 +19,8 @@ struct ObjectHeader {
   uint64_t value_bytes;
   uint32_t key_size, sum;  // of all the rest
   uint8_t key[object_key_max];
-  uint8_t padding[48];  // the value starts on 128
+  uint64_t ttl_ms;  // 0: the scope's
+  uint8_t padding[40];  // the value starts on 128
 };
 static_assert(sizeof(ObjectHeader) == 128);
 

@@ -139,6 +139,7 @@ void Store::get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> obj
 kvc_status Store::object_get(kvc_result &result, ScopeUse &use, std::span<kvc_object> objects, const kvc_object_options &o, Error &error) {
   KVC_TRY(check_object_options(o, KVC_OBJECT_LEADING, error));
   prepare_names(objects);
+  const Aging aging(*this, use.scope());
   Outcome outcome{result, error};
   for (size_t at = 0; at < objects.size(); at += Reads::item_max) {
     const auto group = objects.subspan(at, std::min<size_t>(Reads::item_max, objects.size() - at));
@@ -152,6 +153,7 @@ kvc_status Store::object_exists(kvc_result &result, Scope &scope, std::span<kvc_
   KVC_TRY(check_object_options(o, KVC_OBJECT_LEADING | KVC_OBJECT_LEASE, error));
   for (const kvc_object &object : objects) KVC_TRY(check_object(nullptr, object, error));
   prepare_names(objects);
+  const Aging aging(*this, scope);
   std::pmr::vector<seq::Name> names(objects.size(), &resource_);
   for (size_t i = 0; i < objects.size(); i++) object_index_name(names[i], scope, key_of(objects[i]));
   Lease *lease = (o.flags & KVC_OBJECT_LEASE) ? make<Lease>(&resource_, &resource_) : nullptr;
@@ -210,6 +212,7 @@ void Store::order_keys(Scope &scope) {
 kvc_status Store::object_list(kvc_object_entry *entries, size_t capacity, size_t *count, Scope &scope, std::string_view after, Error &error) {
   if (capacity == 0) return fail(error, KVC_ERR_ARGUMENT, "entry_capacity 0: nothing to fill");
   if (after.size() > object_key_max) return fail(error, KVC_ERR_ARGUMENT, "key of %zu bytes: at most %llu are allowed", after.size(), static_cast<unsigned long long>(object_key_max));
+  const Aging aging(*this, scope);
   std::lock_guard lock(mutex_);
   order_keys(scope);
   const KeyOrder::Map &keys = scope.key_order.map();

@@ -16,8 +16,6 @@ kvc_status check_scope_options(const kvc_scope_options &o, Error &error) {
   if (o.flags) return fail(error, KVC_ERR_TOO_NEW, "scope flags 0x%x: unknown bits", o.flags);
   if (!o.model || !*o.model) return fail(error, KVC_ERR_ARGUMENT, "model is %s: every scope names its model", o.model ? "empty" : "NULL");
   if (!o.salt && o.salt_size) return fail(error, KVC_ERR_ARGUMENT, "salt is NULL but salt_size is %llu", static_cast<unsigned long long>(o.salt_size));
-  if (o.bytes_max) return fail(error, KVC_ERR_UNSUPPORTED, "bytes_max: quotas are not built yet");
-  if (o.ttl_ms) return fail(error, KVC_ERR_UNSUPPORTED, "ttl_ms: not built yet");
   if (o.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
   return KVC_OK;
 }
@@ -97,21 +95,30 @@ kvc_status Store::scope_create(uint64_t *token, const kvc_scope_options &o, Erro
   const seq::ScopeIdentity identity{view(o.tenant), view(o.model), view(o.revision), view(o.adapter), {static_cast<const char *>(o.salt), o.salt_size}};
   const seq::Name name = seq::scope_name(identity, shape.fingerprint);
 
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Scope *scope;
   KVC_TRY(find_or_make_scope(&scope, name, std::move(shape), error));
   scope->users++;
+  const auto undo = [&] {
+    scope->users--;
+    end_limits(*scope);
+    forget_scope(scope);
+  };
   try {
+    begin_limits(*scope, o);
     *token = scope_handles_.add(scope);
   } catch (...) {
-    scope->users--;
-    forget_scope(scope);
+    undo();
     throw;
   }
-  if (*token) return KVC_OK;
-  scope->users--;
-  forget_scope(scope);
-  return fail(error, KVC_ERR_FULL, "%u scope handles are open: the limit", base::HandleTable::kIndexMax);
+  if (!*token) {
+    undo();
+    return fail(error, KVC_ERR_FULL, "%u scope handles are open: the limit", base::HandleTable::kIndexMax);
+  }
+  set_limits(*scope, o);
+  lock.unlock();
+  if (o.bytes_max) shrink(*scope);
+  return KVC_OK;
 }
 
 void Store::scope_unref(Scope *scope) {
@@ -123,6 +130,7 @@ void Store::scope_unref(Scope *scope) {
 /// An empty scope that nobody uses costs nothing to make again.
 void Store::forget_scope(Scope *scope) {
   if (!scope->empty()) return;
+  set_limits(*scope, {});
   scopes_by_name_.erase(scope->name);
   scopes_by_id_[scope->id] = nullptr;
   scope_id_free_ = std::min(scope_id_free_, scope->id);
@@ -153,6 +161,7 @@ void Store::scope_info(kvc_scope_info &info, Scope &scope) {
   reads_.settle(*index_);
   scope.settle(clock_.now_ns());
   info.bytes_host = scope.bytes_host;
+  info.bytes_max = scope.bytes_max.load(std::memory_order_relaxed);
   info.chunk_count = scope.chunk_count;
   info.object_count = scope.object_count;
   info.seq_count = scope.seq_count;

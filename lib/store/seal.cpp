@@ -104,6 +104,7 @@ void Store::seal(Sequence &seq, uint64_t sealed) {
   seq.ids.erase(seq.ids.begin(), seq.ids.begin() + static_cast<int64_t>(std::min<uint64_t>(seq.ids.size(), count * seq.chunk_tokens())));
   seq.names.erase(seq.names.begin(), seq.names.begin() + static_cast<int64_t>(std::min<uint64_t>(seq.names.size(), count)));
   seq.sealed = seq.held = sealed;
+  use(seq);              // no chunk was used later than its sequence
   queues_.room_freed();  // of open chunks
 }
 

@@ -116,6 +116,7 @@ void Store::pin_tip(Sequence &seq) {
 }
 
 void Store::seq_release(Sequence &seq, const base::Token &token) {
+  const Aging aging(*this, *seq.scope);
   std::unique_lock lock(mutex_);
   if (seq_handles_.lapsed(token)) take_up(seq);  // to let go of private chunks below
   seq_handles_.remove(token);

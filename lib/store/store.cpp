@@ -54,7 +54,7 @@ Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
       lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_),
       view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_), queues_(*this, &resource_, clock_, o, slot, generation), store_generation_(generation),
-      reads_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
+      reads_(&resource_), expiry_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
 
 Store::~Store() = default;
 
@@ -162,6 +162,7 @@ void Store::reap(uint64_t now_ns) {
     } else if (seq_handles_.mark_lapsed(i)) {
       const bool used = seq->deadline_ns.load(std::memory_order_relaxed) > now_ns;  // between the look and the mark
       if (used || !lapse(*seq)) return seq_handles_.clear_lapsed(i);
+      if (expiry_.any()) expiry_.ages.note_late(seq->used_tick.load(std::memory_order_relaxed), deadline - seq->lease_ns, now_ns);
       metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
     } else if (seq_handles_.in_use(i)) {
       next = now_ns;
@@ -189,8 +190,10 @@ kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) 
     const kvc_status status = slab_.take(slot, bytes, error);
     if (status != KVC_ERR_FULL) return status;
     std::lock_guard lock(mutex_);
-    reap(clock_.now_ns());
+    const uint64_t now_ns = clock_.now_ns();
+    reap(now_ns);
     reads_.settle(*index_);
+    if (expire_for_room(now_ns)) continue;
     if (!index_->evict())
       return fail(error, KVC_ERR_FULL, "%llu bytes are needed: %llu of %llu are in use, all of them open or leased", static_cast<unsigned long long>(bytes),
                   static_cast<unsigned long long>(slab_.used_bytes()), static_cast<unsigned long long>(slab_.capacity_bytes()));

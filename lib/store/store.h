@@ -13,6 +13,7 @@
 #include "memory/resource.h"
 #include "memory/slab.h"
 #include "seq/index.h"
+#include "store/expiry.h"
 #include "store/queue.h"
 #include "store/reads.h"
 #include "store/scope.h"
@@ -48,7 +49,7 @@ struct Lease {
 
 struct Metrics {
   std::atomic<uint64_t> match_calls{0}, match_tokens{0}, hit_tokens{0}, gather_bytes{0}, append_bytes{0}, evicted_chunks{0},
-      checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0};
+      evicted_by_quota{0}, expired{0}, checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0};
 };
 
 class Store final : seq::NodeSink {
@@ -98,6 +99,9 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status verify(kvc_verify_info &info, Error &error);
   void metrics(kvc_metrics &out);
 
+  /// Background work: drops some of what was not used for its time to live.  True: there may be more.
+  bool expire(uint64_t now_ns);
+
   /// Uses of handles by a call: ScopeUse in scope_use.h, SeqUse in api/shim.h.
   base::HandleTable &scopes() { return scope_handles_; }
   base::HandleTable &seqs() { return seq_handles_; }
@@ -133,6 +137,37 @@ class Store final : seq::NodeSink {
   uint64_t deadline(uint64_t lease_ns) const;
   /// A slot, evicting the least recently used until there is room.  FULL when all that is left is held.
   kvc_status take_slot(memory::SlotId *slot, uint64_t bytes, Error &error);
+  /// The same for a scope: first its quota, for which it evicts its own.
+  kvc_status take_slot(memory::SlotId *slot, QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error);
+
+  // quota.cpp
+  kvc_status count_slot(QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error);
+  bool evict_over_quota(Scope &scope, uint64_t bytes);
+  bool is_over_quota(Scope &scope, uint64_t bytes);
+  void shrink(Scope &scope);
+
+  // expiry.cpp
+  /// Around a call on what a scope holds: what expired is gone before it, and what it uses was used by its end.
+  class Aging {
+   public:
+    Aging(Store &owner, Scope &scope);
+    ~Aging();
+    Aging(const Aging &) = delete;
+    Aging &operator=(const Aging &) = delete;
+
+   private:
+    Store *store_ = nullptr;  // null: nothing here ages
+  };
+  int expire_objects(uint64_t now_ns, int left);
+  int expire_scope(Scope &scope, uint64_t now_ns, int left);
+  bool expire_some(uint64_t now_ns);
+  bool expire_for_room(uint64_t now_ns);
+  void note_age();
+  void add_own_ttl(Ref ref, uint64_t ttl_ms, Scope &scope);
+  void begin_limits(Scope &scope, const kvc_scope_options &options);
+  void end_limits(Scope &scope);
+  void set_limits(Scope &scope, const kvc_scope_options &options);
+
   /// Unpins what lapsed; under the lock.
   void reap(uint64_t now_ns);
 
@@ -205,19 +240,20 @@ class Store final : seq::NodeSink {
   static void prepare_names(std::span<const kvc_object> objects);
   static void object_index_name(seq::Name &out, const Scope &scope, std::string_view key);
   kvc_status prepare_layout(TypedPut &out, const kvc_rows &layout, const Scope &scope, Error &error);
-  kvc_status prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Error &error);
+  kvc_status prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Scope &scope, Error &error);
+  void give_slot(Prepared &item, Scope &scope);
   kvc_status insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, uint32_t node_flags, Error &error);
   kvc_status compare_object(Ref pinned, const kvc_object &object, uint64_t bytes, Error &error);
   struct Puts;
   void look_up(Puts &puts, const Scope &scope);
-  size_t copy_in(Puts &puts);
+  size_t copy_in(Puts &puts, Scope &scope);
   bool unpin_after(Puts &puts, size_t item);
   void finish_put(Puts &puts, size_t count, Scope &scope);
   void drop_object(Ref ref);
   struct Group;
   kvc_status prepare_group(Group &group, std::span<kvc_object> objects, Error &error);
-  kvc_status insert_group(Group &group, Scope &scope, std::span<kvc_object> objects, Error &error);
-  kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const TypedPut *typed, Error &error);
+  kvc_status insert_group(Group &group, std::span<kvc_object> objects, Error &error);
+  kvc_status put_group(kvc_result &result, Scope &scope, std::span<kvc_object> objects, const TypedPut *typed, uint64_t ttl_ms, Error &error);
 
   // object_read.cpp
   struct Wanted;
@@ -248,6 +284,7 @@ class Store final : seq::NodeSink {
   std::mutex mutex_;
   std::optional<seq::Index> index_;
   Reads reads_;
+  Expiry expiry_;
   std::pmr::map<seq::Name, Scope *> scopes_by_name_;
   std::pmr::vector<Scope *> scopes_by_id_;
   uint32_t scope_id_free_ = 0;  // none below it

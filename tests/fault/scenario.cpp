@@ -84,7 +84,7 @@ void Scenario::add_opening() {
   add("scope_create of objects", [this] {
     kvc_scope_options o;
     KVC_INIT(&o);
-    o.model = "objects";
+    o.model = "objects", o.bytes_max = 1u << 30;
     return kvc_scope_create(&objects_, store_, &o, &error_);
   });
   if (!conditions_.tight) return;

@@ -66,7 +66,6 @@ def test_other_stores_are_unsupported_or_refused():
 
 @pytest.mark.parametrize("options, kind", [
     (dict(model=""), kvc.ArgumentError), (dict(model="a\0b"), kvc.ArgumentError), (dict(model=b"m"), TypeError), (dict(model=5), TypeError),
-    (dict(model="m", ttl_ms=5), kvc.Unsupported), (dict(model="m", bytes_max=5), kvc.Unsupported),
     (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[])), kvc.ShapeError),
     (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=8, v_dim=8, kind=kvc.LAYER_WINDOW,
                                                                        window=4)])),

@@ -122,8 +122,6 @@ TEST_F(CallsTest, scope_create) {
   expect(with([](kvc_scope_options &o) { o.model = ""; }), KVC_ERR_ARGUMENT, {"model is empty"});
   expect(with([](kvc_scope_options &o) { o.flags = 2; }), KVC_ERR_TOO_NEW, {"0x2"});
   expect(with([](kvc_scope_options &o) { o.salt_size = 5; }), KVC_ERR_ARGUMENT, {"salt is NULL", "5"});
-  expect(with([](kvc_scope_options &o) { o.bytes_max = 5; }), KVC_ERR_UNSUPPORTED, {"bytes_max"});
-  expect(with([](kvc_scope_options &o) { o.ttl_ms = 5; }), KVC_ERR_UNSUPPORTED, {"ttl_ms"});
   expect(with([](kvc_scope_options &o) {
            static const auto p = sized<kvc_precision>();
            o.precision = &p;

@@ -72,9 +72,7 @@ TEST_F(ObjectsTest, batches_of_nothing_and_flags_that_are_not_for_the_call) {
   EXPECT_EQ(put(o, flags(KVC_OBJECT_LEASE)), KVC_ERR_ARGUMENT);
   EXPECT_EQ(kvc_object_get(nullptr, host.scope, &o, 1, flags(KVC_OBJECT_GROUP), nullptr, &host.error), KVC_ERR_ARGUMENT);
   EXPECT_EQ(kvc_object_exists(nullptr, host.scope, &o, 1, flags(KVC_OBJECT_GROUP), nullptr, &host.error), KVC_ERR_ARGUMENT);
-  flags(0), options.ttl_ms = 1;
-  EXPECT_EQ(put(o, &options), KVC_ERR_UNSUPPORTED);
-  EXPECT_NE(host.error.text().find("ttl_ms"), std::string::npos);
+  flags(0);
   EXPECT_EQ(count(), 0u);
 }
 
