@@ -44,6 +44,8 @@ const Bench kSuite[] = {
     {"host.append_token", "ns", "a token of one layer, beyond the copy", value_at_most(150), &HostBench::append_token},
     {"host.overhead", "of payload", "bytes beyond the rows", value_at_most(0.02), &HostBench::overhead},
     {"host.get_4k", "ns", "an object of 4 KiB, beyond the copy", value_at_most(300), &HostBench::get_4k},
+    {"host.queue_4k", "ns", "an object of 4 KiB of 32 queued at once, beyond the copy", value_at_most(250), &HostBench::queue_4k},
+    {"host.step_idle", "ns", "a step with nothing to do", value_at_most(100), &HostBench::step_idle},
     {"host.match", "us", "128K tokens that are held, over their SHA-256", at_least(0.85), &HostBench::match},
     {"host.fork_flat", "us", "a fork of 128K tokens over one of 1K", ratio_at_most(1.5), &HostBench::fork_flat},
     {"host.view", "ns", "a page lent in place and given back", value_at_most(200), &HostBench::view},

@@ -66,6 +66,8 @@ class HostBench {
   Figure append_token();
   Figure overhead();
   Figure get_4k();
+  Figure queue_4k();
+  Figure step_idle();
   Figure match();
   Figure fork_flat();
   Figure view();

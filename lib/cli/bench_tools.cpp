@@ -131,14 +131,14 @@ void must(kvc_status status, const kvc_error &error) {
   if (status != KVC_OK) throw std::runtime_error(std::string(kvc_status_name(status)) + ": " + error.message);
 }
 
-StoreHandles::StoreHandles(uint64_t memory_bytes, const kvc_shape *shape) {
+StoreHandles::StoreHandles(uint64_t memory_bytes, const kvc_shape *shape, uint32_t flags) {
   need_memory(memory_bytes);
   kvc_error error;
   KVC_INIT(&error);
   kvc_store_options options;
   KVC_INIT(&options);
   options.memory_bytes = memory_bytes;
-  options.flags = KVC_OPEN_POPULATE;
+  options.flags = flags;
   options.lease_ms = KVC_FOREVER;
   kvc_scope_options scope_options;
   KVC_INIT(&scope_options);

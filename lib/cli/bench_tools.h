@@ -68,7 +68,7 @@ void must(kvc_status status, const kvc_error &error);
 struct StoreHandles {
   kvc_store *store = nullptr;
   kvc_scope *scope = nullptr;
-  StoreHandles(uint64_t memory_bytes, const kvc_shape *shape);
+  StoreHandles(uint64_t memory_bytes, const kvc_shape *shape, uint32_t flags = KVC_OPEN_POPULATE);
   ~StoreHandles();
   StoreHandles(const StoreHandles &) = delete;
   StoreHandles &operator=(const StoreHandles &) = delete;
