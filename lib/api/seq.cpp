@@ -1,6 +1,7 @@
 #include "kvc/seq.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "api/rows_in.h"
@@ -101,6 +102,43 @@ struct GatherCall {
     return rows.read(r, row_count, use.seq(), in, e);
   }
   kvc_status run(kvc_result &r, Error &e) { return use.store().gather(r, use.seq(), rows.span(), e); }
+};
+
+const char *read_path(const char *path, Intake &in) { return path ? static_cast<const char *>(in.bytes(path, std::strlen(path) + 1)) : nullptr; }
+
+struct SaveCall {
+  static constexpr uint32_t operation = KVC_OP_SAVE;
+  SeqUse use;
+  const char *path;
+
+  kvc_status read(Intake &in, Error &e, const kvc_seq *seq, const char *to) {
+    KVC_TRY(in.enter(use, seq, Mode::shared, e));
+    path = read_path(to, in);
+    return KVC_OK;
+  }
+  kvc_status run(kvc_result &, Error &e) { return use.store().save(use.seq(), path, e); }
+};
+
+struct RestoreCall {
+  static constexpr uint32_t operation = KVC_OP_RESTORE;
+  HandleOut<kvc_seq> out;
+  ScopeUse use;
+  const char *path;
+  kvc_seq_options options;
+
+  kvc_status read(Intake &in, Error &e, kvc_seq **seq, const kvc_scope *scope, const char *from, const kvc_seq_options *o) {
+    if (!seq && !in.queued()) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    KVC_TRY(out.read(seq, in, "out", e));
+    KVC_TRY(in.enter(use, scope, e));
+    path = read_path(from, in);
+    return read_seq_options(options, o, in, e);
+  }
+  kvc_status run(kvc_result &r, Error &e) {
+    uint64_t token;
+    KVC_TRY(use.store().restore(&token, use.scope(), path, options, e));
+    out.give(token, r.seq);
+    return KVC_OK;
+  }
 };
 
 struct LeaseCall {
@@ -240,29 +278,12 @@ kvc_status kvc_lease_release(kvc_lease *lease, kvc_error *error) {
 }
 
 kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *call, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    KVC_TRY(check_call(call, e));
-    SeqUse use;
-    KVC_TRY(use.enter(seq, Mode::shared, e));
-    return use.store().save(use.seq(), path, e);
-  });
+  return call_plain<SaveCall>(call, error, seq, path);
 }
 
 kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *path, const kvc_seq_options *options, const kvc_call *call,
                            kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
-    *out = nullptr;
-    KVC_TRY(check_call(call, e));
-    ScopeUse use;
-    KVC_TRY(use.enter(token_of(scope), e));
-    kvc_seq_options o;
-    KVC_TRY(read_options(o, options, "options", e));
-    uint64_t token;
-    KVC_TRY(use.store().restore(&token, use.scope(), path, o, e));
-    *out = reinterpret_cast<kvc_seq *>(token);
-    return KVC_OK;
-  });
+  return call_plain<RestoreCall>(call, error, out, scope, path, options);
 }
 
 kvc_status kvc_seq_prefetch(kvc_result *, const kvc_seq *, const kvc_rows *, size_t, uint32_t, const kvc_call *, kvc_error *error) {

@@ -260,6 +260,26 @@ TEST_F(QueueRules, every_call_of_a_store_that_takes_a_queue_says_what_it_was) {
   EXPECT_EQ(drain(queue).size(), 0u);
 }
 
+TEST_F(QueueRules, a_save_and_a_restore_run_in_a_queue_too) {
+  Rows in(16), out(16);
+  const kvc_rows write = in.fill(5, 0).describe(0);
+  std::string path = testing::TempDir() + "queue_rules.kvcseq";
+  const std::string same = path;
+  kvc_call call = queued(queue, 1);
+  ASSERT_EQ(kvc_append(seq, tokens.data(), 16, &write, 1, &call, &error), KVC_OK);
+  ASSERT_EQ(kvc_seq_save(seq, path.c_str(), &call, &error), KVC_OK) << error.message;
+  path.assign(path.size(), 'x');
+  for (const kvc_result &r : drain(queue)) ASSERT_EQ(r.status, KVC_OK) << r.message;
+  ASSERT_EQ(kvc_seq_restore(nullptr, host.scope, same.c_str(), nullptr, &call, &error), KVC_OK) << error.message;
+  const kvc_result restored = drain(queue)[0];
+  ASSERT_EQ(restored.status, KVC_OK) << restored.message;
+  EXPECT_EQ(restored.operation, static_cast<uint32_t>(KVC_OP_RESTORE));
+  SeqHandle again(restored.seq);
+  EXPECT_EQ(host.gather(again, {out.describe(0)}), KVC_OK);
+  EXPECT_EQ(out.wrong(5, 0), 16u);
+  EXPECT_EQ(unlink(same.c_str()), 0);
+}
+
 TEST_F(QueueRules, a_released_sequence_is_stale_at_once_and_its_queued_calls_deliver) {
   Rows in(16);
   const kvc_rows write = in.fill(1, 0).describe(0);
