@@ -50,6 +50,10 @@
 %noexception queued_exists;
 %noexception queued_delete;
 %noexception queued_verify;
+%noexception queued_save;
+%noexception queued_restore;
+%noexception queued_publish;
+%noexception queued_attach;
 %noexception queued_clear;
 %noexception queued_outputs;
 
@@ -323,6 +327,10 @@ PyObject *queued_put(PyObject *scope, PyObject *objects, PyObject *options, PyOb
 PyObject *queued_get(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
 PyObject *queued_exists(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
 PyObject *queued_delete(PyObject *scope, PyObject *objects, PyObject *call);
+PyObject *queued_save(PyObject *seq, PyObject *path, PyObject *call);
+PyObject *queued_restore(PyObject *scope, PyObject *path, PyObject *options, PyObject *call);
+PyObject *queued_publish(PyObject *seq, PyObject *name, uint64_t lease_ms, PyObject *call);
+PyObject *queued_attach(PyObject *scope, PyObject *name, PyObject *options, PyObject *call);
 PyObject *queued_verify(PyObject *store, PyObject *call);
 PyObject *queued_clear(PyObject *scope, PyObject *call);
 PyObject *queued_outputs(PyObject *hold, uint32_t operation, kvc_status status);

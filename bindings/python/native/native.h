@@ -164,6 +164,10 @@ PyObject *queued_put(PyObject *scope, PyObject *objects, PyObject *options, PyOb
 PyObject *queued_get(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
 PyObject *queued_exists(PyObject *scope, PyObject *objects, PyObject *options, PyObject *call);
 PyObject *queued_delete(PyObject *scope, PyObject *objects, PyObject *call);
+PyObject *queued_save(PyObject *seq, PyObject *path, PyObject *call);
+PyObject *queued_restore(PyObject *scope, PyObject *path, PyObject *options, PyObject *call);
+PyObject *queued_publish(PyObject *seq, PyObject *name, uint64_t lease_ms, PyObject *call);
+PyObject *queued_attach(PyObject *scope, PyObject *name, PyObject *options, PyObject *call);
 PyObject *queued_verify(PyObject *store, PyObject *call);
 PyObject *queued_clear(PyObject *scope, PyObject *call);
 /* What a call left in what it was lent: of a match and a verify the info, of objects what object_list_outputs gives, else None. */

@@ -17,8 +17,8 @@ from .errors import Busy, Cancelled, Corrupt, Error, Forked, NotFound, Stale, _e
 from .handle import Handle
 from .info import Event, MatchInfo, Result, VerifyInfo
 from .rows import Rows
-from .scope import Found, _exists_options, _put_items, _put_options
-from .seq import Extra, Lease, Seq
+from .scope import Found, _exists_options, _options, _put_items, _put_options
+from .seq import Extra, Lease, Seq, _name
 
 if TYPE_CHECKING:
     import asyncio
@@ -79,7 +79,7 @@ class Call(Generic[T]):
     def _settle(self, result: tuple[Any, ...] | None) -> None:
         """The result as drained; None: the queue is no more."""
         finish, self._finish = self._finish, None
-        outputs = None if result is None else _native.queued_outputs(self._hold, result[2], result[0])
+        outputs: Any = None if result is None else _native.queued_outputs(self._hold, result[2], result[0])
         if result is None:
             self._error = Cancelled(_native.KVC_ERR_CANCELLED, "the queue was released")
         elif result[0] != _native.KVC_OK:
@@ -229,6 +229,36 @@ class Queue(Handle):
 
         return self._start(lambda call: _native.queued_seq_lease(seq._handle, token_begin, token_count, lease_ms, call), finish, more,
                            timeout_us, seq)
+
+    def save(self, seq: Seq, path: str | bytes | os.PathLike[str], *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
+        """Seq.save."""
+        name = os.fsencode(path)
+        return self._start(lambda call: _native.queued_save(seq._handle, name, call), _no_value, more, timeout_us, seq)
+
+    def restore(self, scope: Scope, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, more: bool = False,
+                timeout_us: int = 0) -> Call[Seq]:
+        """Scope.restore."""
+        name, options = os.fsencode(path), _options(private, lease_ms)
+
+        def finish(result: tuple[Any, ...], _: Any) -> Seq:
+            return Seq(scope, result[6])
+
+        return self._start(lambda call: _native.queued_restore(scope._handle, name, options, call), finish, more, timeout_us)
+
+    def publish(self, seq: Seq, name: bytes | str, *, lease_ms: int = 0, more: bool = False, timeout_us: int = 0) -> Call[Result]:
+        """Seq.publish."""
+        key = _name(name)
+        return self._start(lambda call: _native.queued_publish(seq._handle, key, lease_ms, call), _no_value, more, timeout_us, seq)
+
+    def attach(self, scope: Scope, name: bytes | str, *, private: bool = False, lease_ms: int = 0, more: bool = False,
+               timeout_us: int = 0) -> Call[Seq]:
+        """Scope.attach."""
+        key, options = _name(name), _options(private, lease_ms)
+
+        def finish(result: tuple[Any, ...], _: Any) -> Seq:
+            return Seq(scope, result[6])
+
+        return self._start(lambda call: _native.queued_attach(scope._handle, key, options, call), finish, more, timeout_us)
 
     # ---- objects, and the store
 
