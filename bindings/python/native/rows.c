@@ -5,9 +5,10 @@ enum { PINS_PER_ROWS = 6 }; /* k, v, token_list, blocks, k_scale, v_scale */
 
 /* The dtype that is declared must be the one the memory says it has, if it says so: bytes say nothing, float32 says a lot. */
 static int settle_dtype(kvc_array *array, const Memory *memory, const char *name) {
+  if (array->dtype == KVC_U8) return 1; /* whatever they are, they are moved as bytes */
   if (memory->dtype) {
     if (!array->dtype) array->dtype = memory->dtype;
-    if (array->dtype == memory->dtype || array->dtype == KVC_U8) return 1;
+    if (array->dtype == memory->dtype) return 1;
     raise_argument("%s: dtype %u is declared, the memory holds dtype %u", name, array->dtype, memory->dtype);
     return 0;
   }

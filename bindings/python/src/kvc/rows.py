@@ -115,6 +115,22 @@ class Rows:
                    k_dim=k_lengths["group"] * k_lengths["dim"] if k_lengths else 0,
                    v_dim=v_lengths["group"] * v_lengths["dim"] if v_lengths else 0)
 
+    @classmethod
+    def snapshot(cls, *, token_begin: int, token_count: int, k: Memory, v: Memory | None = None, axes: str = "layer head dim",
+                 layer_begin: int = 0, head_begin: int = 0) -> Rows:
+        """The state that layers have behind tokens [token_begin, token_begin + token_count): one row of bytes a head, whatever the arrays hold.
+
+        The axes are layer, head and dim, in the arrays' order; the elements of dim lie together.  v is the second part.
+        """
+        k_array, lengths, k_bytes = _describe_bytes("k", k, axes)
+        v_array, v_bytes = None, 0
+        if v is not None:
+            v_array, v_lengths, v_bytes = _describe_bytes("v", v, axes)
+            if v_lengths != lengths:
+                raise _refused(f"v: {v_lengths} layers and heads, k has {lengths}")
+        return cls(layer_begin=layer_begin, layer_count=lengths[0], head_begin=head_begin, head_count=lengths[1], token_begin=token_begin,
+                   token_count=token_count, k=k_array, v=v_array, k_dim=k_bytes, v_dim=v_bytes)
+
     def _packed(self) -> tuple[Any, ...]:
         k, v = self.k, self.v
         return (self.layer_begin, self.layer_count, self.head_begin, self.head_count, self.token_begin, self.token_count, self.token_unit,
@@ -169,6 +185,20 @@ def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[
         dim_group, dim_stride = lengths["dim"], strides["group"]
     return Array(memory, layer_stride=strides["layer"], block_stride=strides["block"], token_stride=strides["token"],
                  head_stride=strides["head"], dim_stride=dim_stride, dim_group=dim_group, dtype=dtype), lengths
+
+
+def _describe_bytes(name: str, memory: Memory, axes: str) -> tuple[Array, tuple[int, int], int]:
+    """The Array of a state, how many layers and heads, and the bytes of one."""
+    shape, strides, element, *_ = _native.array_layout(memory, name)
+    names = axes.split()
+    if len(names) != len(shape) or len(set(names)) != len(names) or not {"dim"} <= set(names) <= {"layer", "head", "dim"}:
+        raise _refused(f"axes: {axes!r} for {len(shape)} dimensions; layer, head and dim are the axes of a state")
+    lengths, steps = dict(zip(names, shape)), dict(zip(names, strides))
+    if lengths["dim"] > 1 and steps["dim"] != element:
+        raise _refused(f"{name}: the elements of a head must lie together; their stride is {steps['dim']}")
+    layers, heads = lengths.get("layer", 1), lengths.get("head", 1)
+    return Array(memory, layer_stride=steps["layer"] if layers > 1 else 0, head_stride=steps["head"] if heads > 1 else 0,
+                 dtype=_native.KVC_U8), (layers, heads), lengths["dim"] * element
 
 
 def _token_count(lengths: dict[str, int], token_count: int | None, slot_begin: int, blocks: Integers | None,
