@@ -13,6 +13,14 @@
  * A chunk is visible to a match when every page of full and latent layers in the matcher's part is stored.  Window and state layers do
  * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.
  *
+ * Window layers.  A query at position p sees the rows [p + 1 - window, p].  A sequence holds what the query behind its length sees; older
+ * window rows stay while there is room, and go on their own, before or after the chunk they belong to.  An append may leave out rows that no
+ * query behind its length sees; their positions are GONE.
+ *
+ * State layers.  A snapshot is valid where an append's range ended.  A sequence holds that at its position; those at chunk ends stay while
+ * there is room, and matches end at them.  A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has
+ * lost, makes the chunk its own, whole: matches find it from then on, those who hold the other keep that.
+ *
  * The name of a chunk is SHA-256("kvc chunk 1" | name before it | u32 n | i32 token x n | u32 e | for each extra u32 begin in the chunk,
  * u32 count, u64 length, bytes), little-endian; before the first chunk stands the scope's fingerprint, or SHA-256("kvc position 1" |
  * fingerprint | u64 first_position) if that is not 0.  It is equal in every process, language and machine.
@@ -135,9 +143,10 @@ KVC_API kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scop
  * again are taken for the next ones, which is not noticed; kvc_seq_info.tokens_given shows how many there are.  In
  * a PRIVATE sequence ids come before the rows they name, or never: after rows without ids a call that gives ids is RANGE, until a truncate
  * to where the ids end.  Each run starts at its layers' filled(l): a gap or overlap is RANGE.  Layers in any order, any split; K and V of a
- * layer together; window layers may skip rows that no later query sees; a state layer takes one snapshot per call, valid after the range's
- * last token.  NaN and infinities are kept bit for bit.  Copies before it returns (device memory: in the stream's order, sealed once it has
- * passed).  One open row takes the room of a whole chunk: a step that opens a chunk in every sequence needs that for each of them.
+ * layer together; window layers may skip rows that no later query sees (positions below length + 1 - window, with the length after the
+ * call); a state layer takes one snapshot per call, valid after the range's last token.  NaN and infinities are kept bit for bit.  Copies
+ * before it returns (device memory: in the stream's order, sealed once it has passed).  One open row takes the room of a
+ * whole chunk: a step that opens a chunk in every sequence needs that for each of them.
  * @param seq         borrowed: the sequence; alone on this handle
  * @param tokens      lent: the next ids; any int32, negative too; NULL with count 0: none
  * @param token_count ids
@@ -166,15 +175,16 @@ KVC_API kvc_status kvc_append(kvc_seq *seq, const int32_t *tokens, size_t token_
 KVC_API kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_t extra_count, kvc_error *error);
 
 /** Copies rows out, converted to each array's dtype and layout; writes nothing outside what the runs name.  Window layers serve their
- * window, state layers the snapshot at token_begin + token_count.  On failure the rows below position result->done are right in every
- * run.
+ * window and what is held of older rows, state layers the snapshot at token_begin + token_count: one row, without a token_list.  On failure
+ * the rows below position result->done are right in every run.
  * @param result    lent: filled, at most result->size bytes, also on failure; NULL: not wanted
  * @param seq       borrowed: the sequence
  * @param rows      borrowed, its arrays lent: the runs
  * @param row_count runs; KVC_INIT each, all have the size of the first
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  GONE: some rows are no longer held.  RANGE: past filled(layer).  UNAVAILABLE, TIMEOUT: some are out of reach
+ * @return KVC_OK.  GONE: some rows are no longer held.  NO_SNAPSHOT: a state layer has none there.  RANGE: past filled(layer).
+ *         UNAVAILABLE, TIMEOUT: some are out of reach
  * @since 0.1.0 */
 KVC_API kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, const kvc_call *call,
                               kvc_error *error);
@@ -220,7 +230,7 @@ KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source,
  * @param position_count entries of `positions`
  * @param error          borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  RANGE: past the length, not rising.  GONE: evicted after a lapse, or failed its check.  FULL: no room for the copies.
- *         UNSUPPORTED: it has state layers
+ *         UNSUPPORTED: it has state layers; for now also with window layers
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error);
 

@@ -192,10 +192,9 @@ KVC_API kvc_status kvc_region_release(kvc_region *region, kvc_error *error);
 /** Kinds of layers. */
 enum {
   KVC_LAYER_FULL = 1,   /**< every token sees all before it; any grouping of heads (Ainslie et al., "GQA", 2023) */
-  KVC_LAYER_WINDOW = 2, /**< a token sees the last `window` tokens (Beltagy et al., "Longformer", 2020).  Not built yet:
-                             KVC_ERR_UNSUPPORTED */
-  KVC_LAYER_LATENT = 3, /**< one shared latent a token and a rope part (MLA: "DeepSeek-V2", 2024).  Not built yet: KVC_ERR_UNSUPPORTED */
-  KVC_LAYER_STATE = 4   /**< a recurrent state, kept as snapshots at positions.  Not built yet: KVC_ERR_UNSUPPORTED */
+  KVC_LAYER_WINDOW = 2, /**< a token sees the last `window` tokens (Beltagy et al., "Longformer", 2020) */
+  KVC_LAYER_LATENT = 3, /**< one shared latent a token and a rope part (MLA: "DeepSeek-V2", 2024) */
+  KVC_LAYER_STATE = 4   /**< a recurrent state, kept as snapshots at positions */
 };
 
 /** Which channels of a key a rotary embedding turned together (Su et al., "RoFormer", 2021).  kvc never rotates: this is identity only. */

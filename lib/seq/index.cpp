@@ -1,6 +1,7 @@
 #include "seq/index.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/fault.h"
@@ -12,6 +13,14 @@ namespace {
 void set_flags(Node &node, uint32_t flags) { __atomic_store_n(&node.flags, flags, __ATOMIC_RELAXED); }
 
 uint32_t queued_in(Index::Queue queue) { return queue == Index::by_quota ? node_queued_quota : node_queued_ttl; }
+
+/// No digest looks like this: what a piece is found by while it is held, in this index alone.
+Name piece_name(Ref chunk, uint32_t kind) {
+  Name name{};
+  const uint32_t words[] = {chunk.id, chunk.generation, kind};
+  std::memcpy(name.data(), words, sizeof words);
+  return name;
+}
 
 }  // namespace
 
@@ -135,6 +144,22 @@ Ref Index::insert(const Node &node, Ref parent, const Owner &owner) {
   return {id, generation};
 }
 
+Ref Index::insert_piece(Node node, Ref chunk, const Owner &owner) {
+  Node &whole = this->node(chunk);
+  KVC_CHECK(whole.generation == chunk.generation);
+  node.name = piece_name(chunk, node.flags & node_piece);
+  set_flags(whole, whole.flags | node_pieced);
+  piece_count_++;
+  return insert(node, {}, owner);
+}
+
+Ref Index::find_piece(Ref chunk, NodeFlags kind) const { return node(chunk).flags & node_pieced ? find(piece_name(chunk, kind)) : Ref{}; }
+
+void Index::remove_pieces(Ref chunk) {
+  for (const NodeFlags kind : {node_window, node_state})
+    if (const Ref piece = find(piece_name(chunk, kind))) unname(piece);  // who holds it reads on
+}
+
 bool Index::held(Ref ref) const {
   const Node &n = *at(ref.id);
   return ref && n.generation == ref.generation && !(__atomic_load_n(&n.flags, __ATOMIC_RELAXED) & node_dropped);
@@ -174,6 +199,8 @@ void Index::remove(uint32_t id, bool release) {
     if (n.flags & node_limited) {
       if (Limited *own = limited(rest(id)->scope)) own->node_count--;
     }
+    if (n.flags & node_piece) piece_count_--;
+    if (n.flags & node_pieced) remove_pieces({id, n.generation});
     const Ref parent = rest(id)->parent;
     sink_->released({id, n.generation}, n, owner({id, n.generation}));
     n.generation++;

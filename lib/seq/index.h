@@ -32,8 +32,13 @@ enum NodeFlags : uint32_t {
   node_limited = 32,        // of a scope with queues of its own; the index's own, as are the next two
   node_queued_quota = 64,   // stands in that for evict_of
   node_queued_ttl = 128,    // stands in that for evict_older
-  node_own_ttl = 256        // an object that does not age as its scope does
+  node_own_ttl = 256,       // an object that does not age as its scope does
+  node_window = 512,  // a chunk's window rows: a piece beside it
+  node_state = 1024,  // a chunk's snapshot: a piece beside it
+  node_pieced = 2048,  // a chunk that has, or had, a piece beside it; the index's own
 };
+/// What a node is that stands beside a chunk and not in the tree.
+constexpr uint32_t node_piece = node_window | node_state;
 
 /// What a lookup touches: one cache line.  `payload` is the owner's (where its bytes lie): ids only here, never bytes.
 struct alignas(64) Node {
@@ -77,6 +82,11 @@ class Index {
   void unreserve(uint32_t count);
   /// `node.name`, payload, tick, flags and the owner are the caller's; `parent` none for a first chunk.  The node comes back pinned once.
   Ref insert(const Node &node, Ref parent, const Owner &owner = {});
+  /// A piece of `chunk`, whose kind `node.flags` says: outside of the tree, evicted on its own, found through its chunk alone.  When that goes it
+  /// goes too, or with its last holder.  It comes back pinned once, as above.
+  Ref insert_piece(Node node, Ref chunk, const Owner &owner);
+  /// The piece of that kind, if it is held.
+  Ref find_piece(Ref chunk, NodeFlags kind) const;
   /// A chunk, named and not dropped.  `prefetch` ahead of a batch of finds hides their misses.
   Ref find(const Name &name) const;
   /// The same, if it descends from `parent` (none: a first chunk).  It may not although the names say so: `parent` was evicted or dropped since, and
@@ -137,7 +147,7 @@ class Index {
   /// Nothing is older, whatever uses were not recorded yet.
   bool none_older(uint32_t scope, uint64_t tick) const;
 
-  uint64_t chunk_count() const { return live_count_ - object_count_; }
+  uint64_t chunk_count() const { return live_count_ - object_count_ - piece_count_; }
   uint64_t object_count() const { return object_count_; }
 
  private:
@@ -180,6 +190,7 @@ class Index {
   Limited *limited(uint32_t scope) const { return scope < limited_.size() ? limited_[scope] : nullptr; }
   void queue_all(uint32_t scope, Limited &limited, Queue queue);
   void remove(uint32_t id, bool release);
+  void remove_pieces(Ref chunk);
 
   const NameHash hash_;
   std::pmr::memory_resource *resource_;
@@ -194,7 +205,7 @@ class Index {
   uint64_t named_chunks_ = 0, named_objects_ = 0;
   LruHeap heap_;
   std::pmr::vector<Limited *> limited_;  // by scope; null: not limited
-  uint64_t live_count_ = 0, object_count_ = 0, reserved_ = 0;
+  uint64_t live_count_ = 0, object_count_ = 0, piece_count_ = 0, reserved_ = 0;
 };
 
 }  // namespace kvc::seq

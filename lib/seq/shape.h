@@ -21,6 +21,11 @@ struct LayerRun {
   uint64_t v_row_bytes() const;
   /// Elements of that part in a head's row.
   uint32_t second_dim() const { return kind == KVC_LAYER_LATENT ? rope_dim : v_dim; }
+  /// What its elements are stored as: a state's are bytes.
+  uint32_t k_stored() const { return kind == KVC_LAYER_STATE ? uint32_t{KVC_U8} : k_dtype; }
+  uint32_t v_stored() const { return kind == KVC_LAYER_STATE ? uint32_t{KVC_U8} : v_dtype; }
+  /// Is every query's view of it all that came before?  What such layers hold decides how long a prefix is.
+  bool keeps_all() const { return kind == KVC_LAYER_FULL || kind == KVC_LAYER_LATENT; }
   /// Rows of a head in a page: chunk_tokens, in state layers 1.
   uint32_t page_rows(uint32_t chunk_tokens) const { return kind == KVC_LAYER_STATE ? 1 : chunk_tokens; }
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/fault.h"
+#include "store/append_plan.h"
 #include "store/memory.h"
 #include "store/page_sums.h"
 #include "store/store.h"
@@ -17,13 +18,21 @@ namespace {
 
 constexpr uint64_t kTokensMax = 1ull << 40;  // positions stay far from overflow in every product
 
-/// Complete tokens.  They only rise, so a layer that is still at `before` settles it; in most calls the first or the last is.
+/// Complete tokens, of all layers alike.  They only rise, so a layer that is still at `before` settles it; in most calls the first or the last is.
 uint64_t length_of(std::span<const uint64_t> filled, [[maybe_unused]] uint64_t before) {
 #ifdef KVC_MUTATE_ORDER
   return *std::max_element(filled.begin(), filled.end());
 #else
   return filled.front() == before || filled.back() == before ? before : *std::min_element(filled.begin(), filled.end());
 #endif
+}
+
+/// Complete tokens where layers differ: window and state layers do not hold back the others, if there are others.
+uint64_t length_of_mixed(std::span<const uint64_t> filled, const seq::Shape &shape) {
+  uint64_t kept = UINT64_MAX;
+  for (const seq::LayerRun &run : shape.runs)
+    if (run.keeps_all()) kept = std::min(kept, *std::min_element(filled.begin() + run.layer_begin, filled.begin() + run.layer_begin + run.layer_count));
+  return kept != UINT64_MAX ? kept : *std::min_element(filled.begin(), filled.end());
 }
 
 uint64_t most_filled(const Sequence &seq) { return *std::max_element(seq.filled.begin(), seq.filled.end()); }
@@ -63,33 +72,10 @@ struct HeadCover {
 
 }  // namespace
 
-/// What a call will have done when it succeeds.
-struct Store::AppendPlan {
-  AppendPlan(const Sequence &seq, std::pmr::memory_resource *scratch)
-      : runs(scratch), filled(scratch), slots(scratch), replaced(scratch), ids_before(seq.ids.size()), open_before(seq.open.size()), names_before(seq.names.size()) {}
-  struct Replaced {
-    uint64_t index;
-    OpenChunk *before;  // still ours
-  };
-  void adopt(Store &store, Sequence &seq);
-  void list_slots(Store &store, Sequence &seq);
-  kvc_status check_room(const Store &store, const Sequence &seq, Error &error) const;
-  void undo(Store &store, Sequence &seq) const;
-
-  std::pmr::vector<Run> runs;
-  std::pmr::vector<uint64_t> filled;
-  std::pmr::vector<uint64_t> slots;  // chunks that need one of their own
-  std::pmr::vector<Replaced> replaced;  // open chunks that were copied or given up: what stood there comes back if the call fails
-  uint64_t length = 0;
-  uint64_t chunk_begin = 0, chunk_end = 0;  // that rows go to
-  uint64_t sealed = 0;                      // chunks sealed after the call
-  const size_t ids_before, open_before, names_before;
-};
-
 /// Can a store of this size hold so many chunks at all?
-kvc_status Store::check_fits(uint64_t chunks, const Sequence &seq, Error &error) const {
-  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes()), capacity = slab_.capacity_bytes();
-  const uint64_t quota = seq.scope->bytes_max.load(std::memory_order_relaxed);
+kvc_status Store::check_fits(uint64_t chunks, const Scope &scope, const ChunkLayout &layout, Error &error) const {
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(layout.slot_bytes()), capacity = slab_.capacity_bytes();
+  const uint64_t quota = scope.bytes_max.load(std::memory_order_relaxed);
   if (quota && chunks > quota / slot_bytes)
     return fail_never(error, KVC_ERR_FULL, "%llu chunks of %llu bytes are needed: the scope's bytes_max is %llu", static_cast<unsigned long long>(chunks),
                       static_cast<unsigned long long>(slot_bytes), static_cast<unsigned long long>(quota));
@@ -110,10 +96,18 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
     bool complete = false;
     KVC_TRY(cover.add(run, &complete, error));
     for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
-      if (plan.filled[l] != run.token_begin)
+      const bool skips = run.layers->kind == KVC_LAYER_WINDOW && run.token_begin > plan.filled[l];
+      if (skips) plan.note_skip(run, l);
+      if (run.layers->kind == KVC_LAYER_STATE && plan.filled[l] != seq.filled[l])
+        return fail(error, KVC_ERR_RANGE, "layer %u: a second snapshot in one call, at token %llu: a state layer takes one", l, static_cast<unsigned long long>(run.token_end()));
+      if (plan.filled[l] != run.token_begin && !skips)
         return fail(error, KVC_ERR_RANGE, "layer %u: rows start at token %llu, %s %llu are filled", l, static_cast<unsigned long long>(run.token_begin),
                     run.token_begin > plan.filled[l] ? "a gap:" : "an overlap:", static_cast<unsigned long long>(plan.filled[l]));
       if (complete) plan.filled[l] = run.token_end();
+    }
+    if (!run.layers->keeps_all()) {
+      if (run.layers->kind == KVC_LAYER_WINDOW) KVC_TRY(check_fits((run.token_count + chunk_tokens - 1) / chunk_tokens, *seq.scope, seq.scope->windows, error));
+      continue;
     }
     plan.chunk_begin = std::min(plan.chunk_begin, run.token_begin / chunk_tokens);
     plan.chunk_end = std::max(plan.chunk_end, (run.token_end() + chunk_tokens - 1) / chunk_tokens);
@@ -121,10 +115,15 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
   KVC_TRY(cover.unfinished(error));
   // Nobody has the rows of a private chunk already, and no list of ids bounds how many there are: before anything is counted chunk by chunk.
   const uint64_t chunks = seq.sealed + seq.open.size();
-  if (seq.is_private && plan.chunk_end > chunks) KVC_TRY(check_fits(plan.chunk_end - chunks, seq, error));
-  plan.length = length_of(plan.filled, seq.length);
+  if (seq.is_private && plan.chunk_end > chunks) KVC_TRY(check_fits(plan.chunk_end - chunks, *seq.scope, seq.scope->layout, error));
+  plan.length = seq.pieces ? length_of_mixed(plan.filled, seq.scope->shape) : length_of(plan.filled, seq.length);
   plan.sealed = plan.length / chunk_tokens;
-  return KVC_OK;
+  if (!seq.pieces) return KVC_OK;
+  if (plan.sealed > seq.sealed) {  // every one of them needs a main piece, whoever brings rows
+    plan.chunk_begin = std::min(plan.chunk_begin, seq.sealed);
+    plan.chunk_end = std::max(plan.chunk_end, plan.sealed);
+  }
+  return plan.check_skip(error);
 }
 
 bool Store::name_chunk(Sequence &seq, uint64_t chunk) {
@@ -139,8 +138,7 @@ bool Store::name_chunk(Sequence &seq, uint64_t chunk) {
   return true;
 }
 
-kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) {
-  const ChunkLayout &layout = seq.scope->layout;
+kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, const ChunkLayout &layout, Error &error) {
   uint8_t write_id[sizeof OpenChunk::write_id];
   if (seq.write_id_given) std::memcpy(write_id, seq.write_id, sizeof write_id);
   else draw_write_id(write_id);
@@ -159,7 +157,8 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
   open->quota = std::move(quota);
   std::memcpy(open->write_id, write_id, sizeof write_id);
   open_bytes_.fetch_add(slab_.bytes(slot), std::memory_order_relaxed);
-  for (uint32_t l = 0; l < layout.layer_count(); l++) page_sums(open->data, layout, l)->valid = 0;
+  for (uint32_t l = 0; l < layout.layer_count(); l++)
+    if (layout.page(l).present()) page_sums(open->data, layout, l)->valid = 0;
   *out = open;
   return KVC_OK;
 }
@@ -168,16 +167,16 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, Error &error) 
 kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const ChunkLayout &layout = seq.scope->layout;
-  if (open->held) KVC_TRY(check_held(*seq.scope, open->held, chunk * seq.chunk_tokens(), error));
+  if (open->held) KVC_TRY(check_held(seq.scope->layout, *seq.scope, open->held, chunk * seq.chunk_tokens(), error));
   plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
-  KVC_TRY(open_slot(&own, seq, error));
+  KVC_TRY(open_slot(&own, seq, layout, error));
   uint8_t *from = open->data;
   if (open->held) from = slot_data(index_->node(open->held));
   const uint64_t begin = chunk * seq.chunk_tokens();
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     const uint64_t rows = std::min(seq.filled[l] > begin ? seq.filled[l] - begin : 0, seq.chunk_tokens());
-    if (rows == 0) continue;
+    if (rows == 0 || !layout.page(l).present()) continue;
     for (const SideKind kind : {SideKind::k, SideKind::v}) {
       const kernels::PageSide to = layout.side(own->data, l, kind), source = layout.side(from, l, kind);
       const uint64_t row_bytes = uint64_t{to.dim} * kernels::dtype_bytes(to.dtype), head_bytes = row_bytes * to.page_tokens;
@@ -216,7 +215,7 @@ void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
 void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
   const uint64_t chunk_tokens = seq.chunk_tokens();
   for (uint64_t c = chunk_begin; c < chunk_end; c++) {
-    const bool touched = std::any_of(runs.begin(), runs.end(), [&](const Run &run) { return run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
+    const bool touched = c < sealed || std::any_of(runs.begin(), runs.end(), [&](const Run &run) { return run.layers->keeps_all() && run.token_begin < (c + 1) * chunk_tokens && run.token_end() > c * chunk_tokens; });
     if (!touched) continue;
     const bool named = store.name_chunk(seq, c);
     const OpenChunk *open = seq.open[c - seq.sealed];
@@ -227,13 +226,13 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
 
 /// What can be said before anything is evicted.
 kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq, Error &error) const {
-  KVC_TRY(store.check_fits(slots.size(), seq, error));
+  KVC_TRY(store.check_fits(slots.size(), *seq.scope, seq.scope->layout, error));
   const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes());
   const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
   uint64_t open_bytes = store.open_bytes_.load(std::memory_order_relaxed);
   for (uint64_t i = 0; i < sealed - seq.sealed && i < seq.open.size(); i++) open_bytes -= own_bytes(seq.open[i]);
   for (const Replaced &r : replaced) open_bytes -= own_bytes(r.before);
-  const uint64_t more_bytes = slot_bytes * static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), [&](uint64_t c) { return c >= sealed; }));
+  const uint64_t more_bytes = (pieces ? pieces->open_bytes : 0) + slot_bytes * static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), [&](uint64_t c) { return c >= sealed; }));
   uint64_t own_open_bytes = 0;  // that stay open with the rows of the call: nobody else can release them
   for (uint64_t i = sealed - seq.sealed; i < seq.open.size(); i++) own_open_bytes += own_bytes(seq.open[i]);
   if (more_bytes && own_open_bytes + more_bytes > store.open_bytes_max_)
@@ -251,19 +250,23 @@ void Store::AppendPlan::undo(Store &store, Sequence &seq) const {
     store.open_chunk_unref(seq.open[r.index]);
     seq.open[r.index] = r.before;
   }
+  uint64_t rows_end = 0;
+  for (const seq::LayerRun &run : seq.scope->shape.runs)
+    if (run.keeps_all()) rows_end = std::max(rows_end, *std::max_element(seq.filled.begin() + run.layer_begin, seq.filled.begin() + run.layer_begin + run.layer_count));
   for (size_t i = 0; i < seq.open.size(); i++)  // rows were never copied here
-    if (most_filled(seq) <= (seq.sealed + i) * seq.chunk_tokens()) {
+    if (rows_end <= (seq.sealed + i) * seq.chunk_tokens()) {
       store.open_chunk_unref(seq.open[i]);
       seq.open[i] = nullptr;
     }
   seq.open.resize(std::min(open_before, seq.open.size()));
   seq.ids.resize(std::min(ids_before, seq.ids.size()));
   seq.names.resize(std::min(names_before, seq.names.size()));
+  if (pieces) pieces->undo(store);
 }
 
 kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
-  const kvc_status status = open ? materialize(plan, seq, chunk, error) : open_slot(&open, seq, error);
+  const kvc_status status = open ? materialize(plan, seq, chunk, error) : open_slot(&open, seq, seq.scope->layout, error);
   if (status != KVC_ERR_FULL || is_over_quota(*seq.scope, seq.scope->layout.slot_bytes())) return status;
   uint64_t own_bytes = 0;  // that this call has taken
   const auto own_end = std::find(plan.slots.begin(), plan.slots.end(), chunk);
@@ -275,8 +278,9 @@ kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk,
 }
 
 kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) {
+  if (seq.pieces) plan_pieces(plan, seq);
   if (plan.chunk_end > seq.sealed + seq.open.size()) seq.open.resize(plan.chunk_end - seq.sealed);
-  plan.adopt(*this, seq);
+  if (!seq.pieces) plan.adopt(*this, seq);
   plan.list_slots(*this, seq);
   KVC_TRY(plan.check_room(*this, seq, error));
   if (plan.sealed > seq.sealed) {  // a table of its own, long enough that sealing cannot fail
@@ -295,7 +299,7 @@ kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) 
     if (seq.table->refs.capacity() < plan.sealed) seq.table->refs.reserve(std::max<uint64_t>(plan.sealed, seq.table->refs.capacity() * 2));
   }
   for (const uint64_t c : plan.slots) KVC_TRY(reserve_chunk(plan, seq, c, error));
-  return KVC_OK;
+  return seq.pieces ? reserve_pieces(plan, seq, error) : KVC_OK;
 }
 
 void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream) {
@@ -320,6 +324,7 @@ void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t t
 }
 
 void Store::copy_run(Sequence &seq, const Run &run) {
+  if (!run.layers->keeps_all()) return copy_pieces(seq, run);
   const uint64_t chunk_tokens = seq.chunk_tokens();
   const uint64_t row_bytes = static_cast<uint64_t>(run.head_count) * (run.k.dim * kernels::dtype_bytes(run.k.rows.dtype) + run.v.dim * kernels::dtype_bytes(run.v.rows.dtype));
   // Pages are memory that nobody touched for long and nobody reads soon, so whole lines go past the cache; even the few rows of a decode step:
@@ -338,6 +343,7 @@ void Store::copy_run(Sequence &seq, const Run &run) {
 /// A decode step: one run, all heads, into a chunk that is open, ours alone and not completed by it.  Nothing to reserve, nothing to seal.
 /// False, and nothing done, when the call is any other, or wrong.
 bool Store::append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run) {
+  if (seq.is_pieced) return false;
   const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = run.token_begin / chunk_tokens, given = seq.given + ids.size();
   if (!ids.empty() && ids_too_late(seq)) return false;
   if (run.token_end() >= (chunk + 1) * chunk_tokens || (!seq.is_private && run.token_end() > given) || given > kTokensMax || run.head_count != run.layers->kv_heads) return false;
@@ -402,12 +408,14 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
     std::lock_guard lock(mutex_);
     for (const AppendPlan::Replaced &r : plan.replaced) open_chunk_unref(r.before);
   }
+  if (plan.pieces) plan.pieces->take_over(*this, *seq.pieces);
   for (const Run &run : plan.runs) copy_run(seq, run);
   seq.scope->tokens_written.fetch_add(plan.length - seq.length, std::memory_order_relaxed);
   seq.given += ids.size();
   seq.filled.assign(plan.filled.begin(), plan.filled.end());
   seq.length = plan.length;
-  if (plan.sealed > seq.sealed) seal(seq, plan.sealed);
+  if (plan.sealed > seq.sealed) seal(seq, plan.sealed, plan.pieces ? &*plan.pieces : nullptr);
+  if (plan.pieces) settle_pieces(seq, *plan.pieces);
   return KVC_OK;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "store/cut.h"
 #include "store/memory.h"
 #include "store/store.h"
 
@@ -14,8 +15,7 @@ Store::SequencePtr Store::copy_of(const Sequence &from) {
   static_cast<SequenceState &>(*seq) = from;  // nothing below fails: what it names is used once more
   if (seq->table) seq->table->users.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
-  for (OpenChunk *open : seq->open)
-    if (open) open->users.fetch_add(1, std::memory_order_relaxed);
+  seq->each_open([](OpenChunk &open) { open.users.fetch_add(1, std::memory_order_relaxed); });
   if (seq->pinned) index_->pin(seq->pinned);
   return seq;
 }
@@ -94,6 +94,8 @@ kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
   if (tokens > seq.length) return fail(error, KVC_ERR_RANGE, "tokens %llu: the sequence has %llu", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seq.length));
   const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = tokens / chunk_tokens, rows = tokens % chunk_tokens;
   KVC_TRY(check_left(seq, tokens, error));
+  std::optional<Cut> cut;
+  if (seq.pieces) KVC_TRY(plan_cut(cut.emplace(*this, tokens), seq, tokens, error));
   if (tokens < seq.sealed_tokens()) {
     KVC_TRY(reopen(seq, chunk, rows, error));
   } else {
@@ -103,9 +105,17 @@ kvc_status Store::truncate(Sequence &seq, uint64_t tokens, Error &error) {
     if (seq.ids.size() > tokens - seq.sealed_tokens()) seq.ids.resize(tokens - seq.sealed_tokens());
     if (seq.names.size() > open) seq.names.resize(open);
   }
-  std::fill(seq.filled.begin(), seq.filled.end(), tokens);
+  if (cut) {  // window and state layers may be behind
+    for (uint64_t &filled : seq.filled) filled = std::min(filled, tokens);
+  } else {
+    std::fill(seq.filled.begin(), seq.filled.end(), tokens);
+  }
   seq.length = tokens;
   seq.given = std::min(seq.given, tokens);
+  if (cut) {
+    std::lock_guard lock(mutex_);
+    apply_cut(*cut, seq);
+  }
   queues_.room_freed();
   // Extras stay: a host whose gather failed truncates and appends the same prompt again, which must keep its name.
   seq.truncated_to = tokens;

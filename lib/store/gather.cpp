@@ -12,14 +12,15 @@ namespace kvc::store {
 using base::fail;
 
 kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, uint32_t layer, Error &error) {
-  const ChunkLayout::Page &page = scope.layout.page(layer);
+  const ChunkLayout &layout = scope.layout_of_layer(layer);
+  const ChunkLayout::Page &page = layout.page(layer);
+  const codec::SectionKind second = codec::section_of_second(page.layers->kind == KVC_LAYER_STATE ? 0 : page.layers->v_dim);
   const kernels::Table &kernel = kernels::table();
-  const codec::SectionKind other = codec::section_of_second(page.layers->kind == KVC_LAYER_FULL ? page.layers->v_dim : 0);
   codec::FrameHeader header;
-  kvc_status status = codec::frame_decode(header, slot + scope.layout.header_offset(layer), codec::frame_header_bytes + page.padded_bytes(), error);
+  kvc_status status = codec::frame_decode(header, slot + layout.header_offset(layer), codec::frame_header_bytes + page.padded_bytes(), error);
   if (status == KVC_OK &&
       (kernel.sum(slot + page.k_offset, page.k_bytes) != header.sections[codec::section_k_exact].sum ||
-       (page.v_bytes && kernel.sum(slot + page.v_offset, page.v_bytes) != header.sections[other].sum) || KVC_FAULT("store.page.verify")))
+       (page.v_bytes && kernel.sum(slot + page.v_offset, page.v_bytes) != header.sections[second].sum) || KVC_FAULT("store.page.verify")))
     status = fail(error, KVC_ERR_CORRUPT, "layer %u: the sum of a page does not match its header", layer);
 #ifdef KVC_MUTATE_CHECKSUM
   status = KVC_OK;
@@ -31,11 +32,11 @@ kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, 
   return status;
 }
 
-/// The pages of a chunk of which open rows were taken, before they are copied: GONE when it failed its check, now or before.
-kvc_status Store::check_held(const Scope &scope, Ref ref, uint64_t token, Error &error) {
+/// The pages of a piece of which open rows were taken, before they are copied: GONE when it failed its check, now or before.
+kvc_status Store::check_held(const ChunkLayout &layout, const Scope &scope, Ref ref, uint64_t token, Error &error) {
   bool good = index_->held(ref);
-  for (uint32_t l = 0; good && verify_reads_ && l < scope.layout.layer_count(); l++)
-    good = verify_page(scope, ref, slot_data(index_->node(ref)), l, error) == KVC_OK;
+  for (uint32_t l = 0; good && verify_reads_ && l < layout.layer_count(); l++)
+    if (layout.page(l).present()) good = verify_page(scope, ref, slot_data(index_->node(ref)), l, error) == KVC_OK;
   return good ? KVC_OK : fail(error, KVC_ERR_GONE, "the chunk at token %llu failed its check", static_cast<unsigned long long>(token));
 }
 
@@ -60,6 +61,7 @@ kvc_status Store::chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk
 
 /// Rows of one chunk, all layers of the run; `row` is the first one's number in the run.
 kvc_status Store::gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error) {
+  if (!run.layers->keeps_all()) return gather_beside(seq, run, token, row, count, stream, error);
   const ChunkLayout &layout = seq.scope->layout;
   const kernels::Table &kernel = kernels::table();
   const uint64_t chunk = token / seq.chunk_tokens();
@@ -147,7 +149,7 @@ kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, Error 
 uint64_t run_bytes(const Run &run) {
   uint64_t bytes = 0;
   for (const Side *side : {&run.k, &run.v})
-    if (side->present) bytes += run.token_count * run.layer_count * run.head_count * side->dim * kernels::dtype_bytes(side->rows.dtype);
+    if (side->present) bytes += run.row_count * run.layer_count * run.head_count * side->dim * kernels::dtype_bytes(side->rows.dtype);
   return bytes;
 }
 

@@ -90,8 +90,11 @@ void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
     if (index_->held(node.ref)) drop_object(node.ref);
     return;
   }
-  for (uint32_t l = 0; l < node.scope->layout.layer_count(); l++) {
-    const ChunkLayout::Page &page = node.scope->layout.page(l);
+  const Piece piece = held.flags & seq::node_window ? Piece::window : held.flags & seq::node_state ? Piece::state : Piece::main;
+  const ChunkLayout &layout = node.scope->layout_of(piece);
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    const ChunkLayout::Page &page = layout.page(l);
+    if (!page.present()) continue;
     (void)count(uint64_t{page.k_bytes} + page.v_bytes, [&](Error &bad) { return verify_page(*node.scope, node.ref, slot, l, bad); });
   }
 }

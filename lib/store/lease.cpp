@@ -25,6 +25,19 @@ kvc_status Store::add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Er
   return fail(error, KVC_ERR_FULL, "%u leases are held: the limit", lease_handles_.live_count());
 }
 
+/// The lease holds what a match that ends behind so many chunks needs, as far as it is there.  Room was made before.  Under the lock.
+void Store::lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks) {
+  const auto hold = [&](uint64_t chunk, seq::NodeFlags kind) {
+    const Ref piece = index_->find_piece(seq.table->refs[chunk], kind);
+    if (!piece) return;
+    index_->pin(piece);
+    lease.refs.push_back(piece);
+  };
+  hold(chunks - 1, seq::node_state);
+  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(chunks * chunk_tokens, seq.scope->window_max);
+  for (uint64_t c = seen / chunk_tokens; seq.scope->window_max && c < chunks; c++) hold(c, seq::node_window);
+}
+
 kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error) {
   if (token_begin > seq.length || (token_count != KVC_ALL && token_count > seq.length - token_begin))
     return fail(error, KVC_ERR_RANGE, "tokens [%llu, +%llu): the sequence has %llu", static_cast<unsigned long long>(token_begin), static_cast<unsigned long long>(token_count), static_cast<unsigned long long>(seq.length));
@@ -34,7 +47,9 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   // Open rows have no name to be found by later: a lease holds the sealed chunks of the range.
   const uint64_t chunks = std::min((end + chunk_tokens - 1) / chunk_tokens, seq.sealed);
   Lease *lease = make<Lease>(&resource_, &resource_);
+  const size_t pieces = seq.pieces && chunks ? seq.scope->window_max / chunk_tokens + 3 : 0;  // the most that a match which ends there needs
   try {
+    lease->refs.reserve(1 + pieces);
     if (chunks) lease->refs.push_back(seq.table->refs[chunks - 1]);  // holds all before it
   } catch (...) {
     destroy(&resource_, lease);
@@ -44,6 +59,7 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   if (chunks) {
     std::lock_guard lock(mutex_);
     index_->pin(lease->refs.back());
+    if (pieces) lease_pieces(*lease, seq, chunks);
   }
   return add_lease(token, lease, lease_ms, error);
 }

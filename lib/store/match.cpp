@@ -43,6 +43,25 @@ bool Store::walk_held(Table &table, Walk &walk) {
   return false;
 }
 
+/// Of models with window or state layers: where the match ends, which may be before the last chunk that attention alone could take.
+kvc_status Store::end_by_pieces(SequencePtr &seq, kvc_match_info &info, bool peek, Error &error) {
+  if (peek) {
+    std::lock_guard lock(mutex_);
+    seq->length = pieces_end(*seq->scope, seq->table->refs, &info.stop) * seq->chunk_tokens();
+    seq->sealed = seq->length / seq->chunk_tokens();
+    return KVC_OK;
+  }
+  try {
+    match_pieces(*seq, &info.stop);
+    seq->table->refs.resize(seq->sealed);
+    return KVC_OK;
+  } catch (const std::bad_alloc &) {
+    std::lock_guard lock(mutex_);
+    let_go(*seq);
+  }
+  return fail(error, KVC_ERR_NO_MEMORY, "match: the system refused memory");
+}
+
 kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std::span<const int32_t> tokens, const kvc_seq_options &o, Error &error) {
   SequencePtr seq(nullptr, SequenceDelete{&resource_});
   KVC_TRY(make_sequence(&seq, scope, o, error));
@@ -77,9 +96,11 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   seq->length = seq->given = chunks * chunk_tokens;
   std::fill(seq->filled.begin(), seq->filled.end(), seq->length);
   info.stop = absent ? KVC_STOP_ABSENT : KVC_STOP_END;
-  info.tokens = info.tokens_attention = info.tokens_hot = seq->length;
+  info.tokens_attention = seq->length;
+  if (scope.pieced()) KVC_TRY(end_by_pieces(seq, info, peek, error));
+  info.tokens = info.tokens_hot = seq->length;
   const uint64_t rate = gather_bytes_per_ms_.load(std::memory_order_relaxed);
-  info.fetch_us = rate ? chunks * scope.layout.payload_bytes() * 1000 / rate : 0;
+  info.fetch_us = rate ? seq->sealed * scope.layout.payload_bytes() * 1000 / rate : 0;
   info.prefill_us = static_cast<uint64_t>(std::min(static_cast<double>(seq->length) * static_cast<double>(o.prefill_ns_per_token) / 1000, 0x1p62));
   if (peek) {
     table_unref(seq->table);

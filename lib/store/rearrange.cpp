@@ -42,8 +42,10 @@ kvc_status Store::reorder(std::span<Sequence *const> seqs, std::span<const uint3
 namespace {
 
 kvc_status check_positions(const Sequence &seq, std::span<const uint64_t> positions, Error &error) {
-  for (const seq::LayerRun &run : seq.scope->shape.runs)
+  for (const seq::LayerRun &run : seq.scope->shape.runs) {
+    if (run.kind == KVC_LAYER_WINDOW) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u sees a window: compact is not built for it yet", run.layer_begin);
     if (run.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u holds a state: a position cannot be taken out of it", run.layer_begin);
+  }
   for (size_t i = 0; i < positions.size(); i++) {
     if (positions[i] >= seq.length)
       return fail(error, KVC_ERR_RANGE, "positions[%zu] is %llu: the sequence has %llu tokens", i, static_cast<unsigned long long>(positions[i]), static_cast<unsigned long long>(seq.length));
@@ -64,7 +66,7 @@ kvc_status Store::copy_kept(uint8_t *to, const Sequence &from, std::span<const u
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, from, chunk, error));
     const Ref ref = chunk < from.sealed ? from.table->refs[chunk] : from.open[chunk - from.sealed]->held;
-    if (ref && (i == 0 || kept[i - 1] / chunk_tokens != chunk)) KVC_TRY(check_held(*from.scope, ref, chunk * chunk_tokens, error));
+    if (ref && (i == 0 || kept[i - 1] / chunk_tokens != chunk)) KVC_TRY(check_held(layout, *from.scope, ref, chunk * chunk_tokens, error));
     size_t count = 1;
     while (i + count < kept.size() && kept[i + count] == kept[i] + count && kept[i + count] / chunk_tokens == chunk) count++;
     for (uint32_t l = 0; l < layout.layer_count(); l++)
@@ -111,7 +113,7 @@ kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<c
   const uint64_t chunk_tokens = from.chunk_tokens(), count = positions.size(), complete = count / chunk_tokens, chunks = (count + chunk_tokens - 1) / chunk_tokens;
   uint64_t shared = 0;  // rising positions: the last tells of all before it
   while (shared < std::min(complete, from.sealed) && positions[(shared + 1) * chunk_tokens - 1] == (shared + 1) * chunk_tokens - 1) shared++;
-  KVC_TRY(check_fits(chunks - shared, from, error));
+  KVC_TRY(check_fits(chunks - shared, *from.scope, from.scope->layout, error));
   Table *own = make<Table>(&resource_, &resource_);
   table_unref(std::exchange(made.table, own));  // the pin still holds what it listed
   own->refs.reserve(complete);
@@ -131,7 +133,7 @@ kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<c
   if (chunks > complete) KVC_TRY(check_open_room(from, error));
   for (uint64_t c = shared; c < chunks; c++) {
     OpenChunk *open;
-    KVC_TRY(open_slot(&open, made, error));
+    KVC_TRY(open_slot(&open, made, made.scope->layout, error));
     made.open.push_back(open);
     KVC_TRY(copy_kept(open->data, from, positions.subspan(c * chunk_tokens, std::min(chunk_tokens, count - c * chunk_tokens)), error));
   }
@@ -153,7 +155,7 @@ kvc_status Store::compact(Sequence &seq, std::span<const uint64_t> positions, Er
   } catch (const std::bad_alloc &) {
     status = fail(error, KVC_ERR_NO_MEMORY, "compact: the system refused memory");
   }
-  if (status == KVC_OK) seal(*made, positions.size() / seq.chunk_tokens());
+  if (status == KVC_OK) seal(*made, positions.size() / seq.chunk_tokens(), nullptr);
   std::lock_guard lock(mutex_);
   if (status == KVC_OK) std::swap<SequenceState>(seq, *made);
   drop_sequence(made);

@@ -115,7 +115,7 @@ void Store::Restoring::adopt() {
 }
 
 kvc_status Store::Restoring::check_room(Error &error) const {
-  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, *seq, error));
+  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, *seq->scope, seq->scope->layout, error));
   const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq->scope->layout.slot_bytes()), open_bytes = (table.chunks.size() - table.sealed()) * slot_bytes;
   if (open_bytes > store.open_bytes_max_)
     return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it", static_cast<unsigned long long>(open_bytes),
@@ -195,7 +195,7 @@ kvc_status Store::Restoring::read(Error &error) {
   for (uint64_t c = seq->sealed; c < table.chunks.size(); c++) {
     const SavedChunk &saved = table.chunks[c];
     OpenChunk *open;
-    KVC_TRY(store.open_slot(&open, *seq, error));
+    KVC_TRY(store.open_slot(&open, *seq, seq->scope->layout, error));
     seq->open.push_back(open);
     if (!saved.is_open) {
       const uint64_t bytes = store.slab_.bytes(open->slot);
@@ -239,9 +239,9 @@ kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const
   Sequence &seq = *restoring->seq.release();
   restoring.reset();
   seq.is_private = false;
-  if (table.named() > seq.sealed) seal(seq, table.named());
+  if (table.named() > seq.sealed) seal(seq, table.named(), nullptr);
   seq.is_private = table.is_private;
-  if (table.sealed() > seq.sealed) seal(seq, table.sealed());
+  if (table.sealed() > seq.sealed) seal(seq, table.sealed(), nullptr);
   seq.is_private = table.is_private || (o.flags & KVC_SEQ_PRIVATE);
   slide(seq);
   seqs().leave_exclusive(base::token_unpack(*token));

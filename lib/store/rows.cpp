@@ -109,10 +109,10 @@ uint64_t slots_in_block(const Touched &touched, const kernels::RowsSide &r, uint
 [[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups,
                                      uint128 end, uint64_t bytes, Error &error) {
   const kernels::RowsSide &r = side.rows;
-  const uint64_t slot = r.slot_begin + run.token_count - 1;
+  const uint64_t slot = r.slot_begin + run.row_count - 1;
   const Axis axes[] = {{"dim_stride", r.dim_stride, groups},
                        {"head_stride", r.head_stride, run.head_count},
-                       {"token_stride", r.token_stride, r.blocks ? slots_in_block(touched, r, run.token_count) : slot + 1},
+                       {"token_stride", r.token_stride, r.blocks ? slots_in_block(touched, r, run.row_count) : slot + 1},
                        {"block_stride", r.block_stride, static_cast<uint64_t>(touched.block_max) + 1},
                        {"layer_stride", side.layer_stride, run.layer_count}};
   const Axis &farthest = *std::max_element(std::begin(axes), std::end(axes), [](const Axis &a, const Axis &b) {
@@ -158,8 +158,8 @@ kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows
     return fail(error, KVC_ERR_ARGUMENT, "%s.layer_stride is 0: it has no default when a run has %u layers", name, run.layer_count);
   side.layer_stride = array.layer_stride;
 
-  uint128 slots = static_cast<uint128>(rows.slot_begin + run.token_count - 1) * r.token_stride;
-  if (r.blocks) slots = slot_offset_max(rows, touched, run.token_count, r.block_stride, r.token_stride);
+  uint128 slots = static_cast<uint128>(rows.slot_begin + run.row_count - 1) * r.token_stride;
+  if (r.blocks) slots = slot_offset_max(rows, touched, run.row_count, r.block_stride, r.token_stride);
   // The last group of dims may be a short one; the group before it then may reach farther.
   uint128 dims = static_cast<uint128>(groups - 1) * r.dim_stride + (dim - (groups - 1) * group) * element;
   if (groups > 1) dims = std::max(dims, static_cast<uint128>(groups - 2) * r.dim_stride + group * element);
@@ -189,7 +189,7 @@ kvc_status check_distinct(const Side &side, const kvc_array &array, const Run &r
   const uint64_t piece = static_cast<uint64_t>(std::min(r.dim_group, side.dim)) * kernels::dtype_bytes(r.dtype);
   const Axis axes[] = {{"dim_stride", r.dim_stride, (side.dim - 1) / r.dim_group + 1},
                        {"head_stride", r.head_stride, run.head_count},
-                       {"token_stride", r.token_stride, slots_in_block(touched, r, run.token_count)},
+                       {"token_stride", r.token_stride, slots_in_block(touched, r, run.row_count)},
                        {"block_stride", r.block_stride, blocks},
                        {"layer_stride", side.layer_stride, run.layer_count}};
   return check_nesting(axes, piece, name, error);
@@ -277,6 +277,12 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
       run.token_count = least - rows.token_begin;
     }
   }
+  run.row_count = run.token_count;
+  if (run.layers->kind == KVC_LAYER_STATE) {
+    if (rows.token_list)
+      return fail(error, KVC_ERR_ARGUMENT, "token_list: layer %u is a state layer, which has one snapshot for the whole range", run.layer_begin);
+    run.row_count = 1;
+  }
   if (run.token_begin + run.token_count < run.token_begin || rows.slot_begin + run.token_count < rows.slot_begin)
     return fail(error, KVC_ERR_ARGUMENT, "token_begin %llu, slot_begin %llu, token_count %llu: the sum overflows",
                 static_cast<unsigned long long>(run.token_begin), static_cast<unsigned long long>(rows.slot_begin),
@@ -293,10 +299,10 @@ kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, 
   KVC_TRY(resolve_geometry(run, rows, shape, error));
   KVC_TRY(resolve_tokens(run, rows, direction, filled, error));
   Touched touched;
-  if (rows.block_tokens) KVC_TRY(scan_blocks(touched, rows, run.token_count, direction, scratch, error));
+  if (rows.block_tokens) KVC_TRY(scan_blocks(touched, rows, run.row_count, direction, scratch, error));
   if (run.layers->rope_dim && rows.k.data && !rows.v.data) return resolve_one_row(run, rows, touched, direction, error);
-  KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, run.layers->k_dim, run.layers->k_dtype, "k", direction, error));
-  KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->second_dim(), run.layers->v_dtype, "v", direction, error));
+  KVC_TRY(resolve_side(run.k, rows.k, rows, run, touched, run.layers->k_dim, run.layers->k_stored(), "k", direction, error));
+  KVC_TRY(resolve_side(run.v, rows.v, rows, run, touched, run.layers->second_dim(), run.layers->v_stored(), "v", direction, error));
   if (!run.k.present && !run.v.present) return fail(error, KVC_ERR_ARGUMENT, "k.data and v.data are both NULL: nothing to move");
   KVC_TRY(check_distinct(run.k, rows.k, run, touched, "k", error));
   return check_distinct(run.v, rows.v, run, touched, "v", error);

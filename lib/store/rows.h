@@ -32,6 +32,7 @@ struct Side {
 struct Run {
   uint32_t layer_begin = 0, layer_count = 0, head_begin = 0, head_count = 0;
   uint64_t token_begin = 0, token_count = 0;  // of a list: token_count rows in all
+  uint64_t row_count = 0;                     // in the caller's memory: token_count, of a state layer 1
   const uint64_t *token_list = nullptr;       // gather: entries of token_unit tokens
   uint32_t token_unit = 1;
   const seq::LayerRun *layers = nullptr;

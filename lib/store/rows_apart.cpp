@@ -101,7 +101,7 @@ void add_slots(std::pmr::vector<Comb> &out, const Place &place, const Slots &slo
 /// A block table's first and last block may be touched in part: they are combs of their own.
 void add_side(std::pmr::vector<Comb> &out, const Place &place) {
   const kernels::RowsSide &r = place.side->rows;
-  const uint64_t tokens = place.run->token_count;
+  const uint64_t tokens = place.run->row_count;
   if (!r.blocks) return add_slots(out, place, {{}, r.slot_begin, tokens});
   const uint64_t bt = r.block_tokens, slot_last = r.slot_begin + tokens - 1;
   uint64_t first = r.slot_begin / bt, last = slot_last / bt;

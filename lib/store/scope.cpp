@@ -1,5 +1,6 @@
 #include "store/scope.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "store/memory.h"
@@ -63,9 +64,15 @@ kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Sh
     scope->name = name;
     scope->shape = std::move(shape);
     scope->layout.init(scope->shape);
+    for (const seq::LayerRun &run : scope->shape.runs) {
+      scope->window_max = std::max(scope->window_max, run.window);
+      scope->has_states = scope->has_states || run.kind == KVC_LAYER_STATE;
+    }
+    if (scope->window_max) scope->windows.init(scope->shape, Piece::window);
+    if (scope->has_states) scope->states.init(scope->shape, Piece::state);
     scope->bytes_since_ns = clock_.now_ns();
-    if (scope->layout.slot_bytes() > slab_.capacity_bytes()) {
-      const auto need = static_cast<unsigned long long>(scope->layout.slot_bytes());
+    if (scope->slot_bytes() > slab_.capacity_bytes()) {
+      const auto need = static_cast<unsigned long long>(scope->slot_bytes());
       destroy(&resource_, scope);
       return base::fail_never(error, KVC_ERR_FULL, "a chunk of this shape takes %llu bytes: memory_bytes is %llu; open the store with more memory_bytes", need, static_cast<unsigned long long>(slab_.capacity_bytes()));
     }
@@ -86,12 +93,7 @@ kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Sh
 kvc_status Store::scope_create(uint64_t *token, const kvc_scope_options &o, Error &error) {
   KVC_TRY(check_scope_options(o, error));
   seq::Shape shape;
-  if (o.shape) {
-    KVC_TRY(seq::shape_check(shape, *o.shape, error));
-    for (const seq::LayerRun &run : shape.runs)
-      if (run.kind != KVC_LAYER_FULL && run.kind != KVC_LAYER_LATENT)
-        return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: kind %u is not built yet, full attention and latent layers are", run.layer_begin, run.kind);
-  }
+  if (o.shape) KVC_TRY(seq::shape_check(shape, *o.shape, error));
   const seq::ScopeIdentity identity{view(o.tenant), view(o.model), view(o.revision), view(o.adapter), {static_cast<const char *>(o.salt), o.salt_size}};
   const seq::Name name = seq::scope_name(identity, shape.fingerprint);
 

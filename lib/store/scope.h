@@ -12,14 +12,17 @@ namespace kvc::store {
 
 /// Whose cache, of which shape.  Shared by every handle and sequence with the same names; lives while any of them, or anything stored, does.
 struct Scope {
-  explicit Scope(std::pmr::memory_resource *resource) : layout(resource), key_order(resource) {}
+  explicit Scope(std::pmr::memory_resource *resource) : layout(resource), windows(resource), states(resource), key_order(resource) {}
 
   seq::Name name{};
   seq::Shape shape;  // layer_count 0: objects only
-  ChunkLayout layout;
+  ChunkLayout layout;           // of main pieces
+  ChunkLayout windows, states;  // of the others; without layers where the shape has none of their kind
+  uint32_t window_max = 0;      // of its window layers; 0: it has none
+  bool has_states = false;
   uint32_t id = 0;
   uint32_t users = 0;  // handles and sequences; under the store's lock, as is all that follows but the atomic counts
-  uint64_t chunk_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;
+  uint64_t chunk_count = 0, piece_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;
   double byte_seconds_host = 0;
   uint64_t bytes_since_ns = 0;
   KeyOrder key_order;
@@ -36,7 +39,12 @@ struct Scope {
     return max && quota_used() + bytes > max;
   }
   uint64_t quota_used() const { return bytes_host + bytes_counted.load(std::memory_order_relaxed); }
-  bool empty() const { return users == 0 && chunk_count == 0 && object_count == 0; }
+  bool empty() const { return users == 0 && chunk_count == 0 && piece_count == 0 && object_count == 0; }
+  /// Are there layers whose rows stand beside the main pieces?
+  bool pieced() const { return window_max || has_states; }
+  const ChunkLayout &layout_of(Piece piece) const { return piece == Piece::main ? layout : piece == Piece::window ? windows : states; }
+  const ChunkLayout &layout_of_layer(uint32_t layer) const { return layout_of(piece_of(layout.page(layer).layers->kind)); }
+  uint64_t slot_bytes() const { return layout.slot_bytes() + windows.slot_bytes() + states.slot_bytes(); }
   /// Accounting: call before bytes_host changes and before it is reported.
   void settle(uint64_t now_ns) {
     byte_seconds_host += static_cast<double>(bytes_host) * static_cast<double>(now_ns - bytes_since_ns) * 1e-9;
@@ -69,6 +77,9 @@ class QuotaHold {
   Scope *scope_ = nullptr;
   uint64_t bytes_ = 0;
 };
+
+/// The first position that a query behind `length` tokens sees through a window, its own included.
+constexpr uint64_t window_begin(uint64_t length, uint64_t window) { return length + 1 > window ? length + 1 - window : 0; }
 
 /// kvc_shape_check: checks a shape and says what it takes.
 [[nodiscard]] kvc_status shape_info(kvc_shape_info &out, const kvc_shape &shape, base::Error &error);

@@ -9,6 +9,19 @@
 /// Complete chunks become immutable and, if they have a name, visible.
 namespace kvc::store {
 
+namespace {
+
+/// Rows of a page that were left out read as zero, so that its sum says so too.
+void zero_rows(uint8_t *slot, const ChunkLayout &layout, uint32_t layer, uint32_t count) {
+  for (const SideKind kind : {SideKind::k, SideKind::v}) {
+    const kernels::PageSide side = layout.side(slot, layer, kind);
+    const uint64_t row_bytes = uint64_t{side.dim} * kernels::dtype_bytes(side.dtype);
+    for (uint32_t h = 0; h < layout.page(layer).layers->kv_heads; h++) std::memset(side.data + h * row_bytes * side.page_tokens, 0, row_bytes * count);
+  }
+}
+
+}  // namespace
+
 /// Unpredictable and never repeated: a digest over the store's seed and a count.
 void Store::draw_write_id(uint8_t *out) {
   thread_local base::Sha256 hash;
@@ -20,38 +33,48 @@ void Store::draw_write_id(uint8_t *out) {
   std::memcpy(out, digest.data(), 16);
 }
 
-/// The frame headers and the ids of a chunk whose rows are all there.
-void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name) {
-  const ChunkLayout &layout = seq.scope->layout;
+/// The frame headers of a piece whose rows are all there.
+void Store::write_headers(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, const uint8_t *write_id, const seq::Name &name) {
   const seq::Shape &shape = seq.scope->shape;
   codec::FrameHeader header;
-  header.flags = seq.is_private ? static_cast<uint32_t>(codec::frame_private) : 0;
   header.chunk = name;
-  std::copy(std::begin(open.write_id), std::end(open.write_id), header.write_id.begin());
+  std::copy_n(write_id, write_id_bytes, header.write_id.begin());
   std::memcpy(&header.shape_tag, shape.fingerprint.data(), sizeof header.shape_tag);
   header.tokens = shape.chunk_tokens;
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     const ChunkLayout::Page &page = layout.page(l);
-    if (!page_sums(open.data, layout, l)->valid) sum_page(open.data, layout, l);
-    const PageSums sums = *page_sums(open.data, layout, l);
+    if (!page.present()) continue;
+    const seq::LayerRun &run = *page.layers;
+    const uint32_t left_out = run.kind == KVC_LAYER_WINDOW ? layout.mark(slot, l) : 0;
+    if (left_out) zero_rows(slot, layout, l, left_out);
+    if (!page_sums(slot, layout, l)->valid) sum_page(slot, layout, l);
+    const PageSums sums = *page_sums(slot, layout, l);
+    header.flags = seq.is_private || left_out ? static_cast<uint32_t>(codec::frame_private) : 0;
     header.layer = l;
-    header.head_count = static_cast<uint16_t>(page.layers->kv_heads);
-    header.k_dim = static_cast<uint16_t>(page.layers->k_dim);
-    header.v_dim = static_cast<uint16_t>(page.layers->v_dim);
-    header.k_dtype = static_cast<uint8_t>(page.layers->k_dtype);
-    header.v_dtype = static_cast<uint8_t>(page.layers->v_dtype);
+    header.head_count = static_cast<uint16_t>(run.kv_heads);
+    header.k_dim = static_cast<uint16_t>(run.kind == KVC_LAYER_STATE ? 0 : run.k_dim);
+    header.v_dim = static_cast<uint16_t>(run.kind == KVC_LAYER_STATE ? 0 : run.v_dim);
+    header.k_dtype = static_cast<uint8_t>(run.k_dtype);
+    header.v_dtype = static_cast<uint8_t>(run.v_dtype);
     codec::frame_exact_layout(header, page.k_bytes, page.v_bytes, sums.k, sums.v);
-    codec::frame_encode(open.data + layout.header_offset(l), header);
+    codec::frame_encode(slot + layout.header_offset(l), header);
   }
+}
+
+/// The frame headers and the ids of a chunk whose rows are all there.
+void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name) {
+  const ChunkLayout &layout = seq.scope->layout;
+  write_headers(seq, layout, open.data, open.write_id, name);
   const uint64_t first = (chunk - seq.sealed) * seq.chunk_tokens();
   const uint64_t known = std::min<uint64_t>(seq.ids.size() > first ? seq.ids.size() - first : 0, seq.chunk_tokens());
   auto *ids = reinterpret_cast<uint32_t *>(open.data + layout.ids_offset());
   ids[0] = static_cast<uint32_t>(known);
   if (known) std::memcpy(ids + 1, seq.ids.data() + first, known * sizeof(int32_t));
+  if (seq.pieces) std::memcpy(open.data + layout.write_id_offset(), open.write_id, write_id_bytes);
 }
 
 /// The chunk joins the table, as itself or as the one that was there first.  Its index node was reserved.
-void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
+void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pieces) {
   seq::Node node{};
   Ref ref = open.held;
   const bool own = !open.held;
@@ -67,7 +90,12 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
   }
   std::lock_guard lock(mutex_);
   const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
-  if (own && !seq.is_private && !(ref = index_->find_child(node.name, parent))) {
+  if (own && !seq.is_private) ref = index_->find_child(node.name, parent);
+  if (ref && own && pieces && !serves(seq, ref, chunk)) {  // it lost what this sequence brings: the whole chunk is that of the sequence from now on
+    index_->unname(ref);
+    ref = {};
+  }
+  if (own && !seq.is_private && !ref) {
     // Who failed its check has no name any more, nor has who left it to us: what comes after them can be found by nobody, and what came after
     // them leaves its name to what can.
     if (parent && (!index_->held(parent) || index_->node(parent).flags & seq::node_unnamed)) node.flags |= seq::node_unnamed;
@@ -76,6 +104,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
   if (ref) {  // somebody was first, and wins whole
     index_->unreserve(1);
     index_->pin(ref);
+    if (pieces) use_pieces_of(seq, *pieces, ref, chunk);
   } else {
     node.tick = next_tick();
     ref = index_->insert(node, parent, owner_of(open.slot, *seq.scope));
@@ -85,6 +114,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
     scope.chunk_count++;
     open_bytes_.fetch_sub(slab_.bytes(open.slot), std::memory_order_relaxed);
     open.slot = {};  // the node's now
+    if (pieces) seq.pieces->pending.push_back(chunk);
   }
   open_chunk_unref(&open);
   // The new tip holds all before it.
@@ -93,12 +123,12 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk) {
   seq.table->refs.push_back(ref);
 }
 
-void Store::seal(Sequence &seq, uint64_t sealed) {
+void Store::seal(Sequence &seq, uint64_t sealed, PiecePlan *pieces) {
   const uint64_t count = sealed - seq.sealed;
   for (uint64_t i = 0; i < count; i++) {
     OpenChunk *open = seq.open[i];
     seq.open[i] = nullptr;
-    commit(seq, *open, seq.sealed + i);
+    commit(seq, *open, seq.sealed + i, pieces);
   }
   seq.open.erase(seq.open.begin(), seq.open.begin() + static_cast<int64_t>(count));
   seq.ids.erase(seq.ids.begin(), seq.ids.begin() + static_cast<int64_t>(std::min<uint64_t>(seq.ids.size(), count * seq.chunk_tokens())));

@@ -40,6 +40,7 @@ kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_op
   seq->first_position = o.first_position;
   seq->root = seq::first_chunk_parent(scope.name, o.first_position);
   seq->filled.assign(scope.shape.layer_count, 0);
+  if ((seq->is_pieced = scope.pieced())) seq->pieces.emplace(&resource_);
   if (o.extra_count) KVC_TRY(seq->extras.add(o.extras, o.extra_count, error));
   *out = std::move(seq);
   return KVC_OK;
@@ -104,6 +105,11 @@ void Store::drop_open(Sequence &seq, uint64_t keep) {
 void Store::let_go(Sequence &seq) {
   if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed), true);
   drop_open(seq, 0);
+  if (seq.pieces) {
+    for (const auto *list : {&seq.pieces->windows, &seq.pieces->states})
+      for (const Pieces::Entry &e : *list) open_chunk_unref(e.rows);
+    seq.pieces.reset();
+  }
   table_unref(seq.table);
 }
 
@@ -131,6 +137,7 @@ void Store::seq_release(Sequence &seq, const base::Token &token) {
 }
 
 uint64_t tokens_left(const Sequence &seq) {
+  if (seq.pieces && seq.pieces->left != UINT64_MAX) return seq.pieces->left;
   if (seq.held < seq.sealed) return seq.held * seq.chunk_tokens();
   for (size_t i = 0; i < seq.open.size(); i++)
     if (seq.open[i] && seq.open[i]->gone) return (seq.sealed + i) * seq.chunk_tokens();
@@ -155,11 +162,11 @@ uint64_t Store::leading_held(const Sequence &seq) const {
 bool Store::lapse(Sequence &seq) {
   const uint64_t tick = seq.used_tick.load(std::memory_order_relaxed);
   bool held = false;
-  for (OpenChunk *open : seq.open)
-    if (open && open->held && !open->gone) {
-      held = true;
-      if (++open->lapsed == open->users.load(std::memory_order_relaxed)) index_->unpin(open->held, tick, false);
-    }
+  seq.each_open([&](OpenChunk &open) {
+    if (!open.held || open.gone) return;
+    held = true;
+    if (++open.lapsed == open.users.load(std::memory_order_relaxed)) index_->unpin(open.held, tick, false);
+  });
   if (seq.pinned) index_->unpin(seq.pinned, tick, false);
   return held || seq.pinned;
 }
@@ -169,12 +176,16 @@ void Store::take_up(Sequence &seq) {
   seq.held = leading_held(seq);
   seq.pinned = seq.held ? seq.table->refs[seq.held - 1] : Ref{};
   if (seq.pinned) index_->pin(seq.pinned);
-  for (OpenChunk *open : seq.open) {
-    if (!open || !open->held || open->gone) continue;
-    if (open->lapsed-- < open->users.load(std::memory_order_relaxed)) continue;  // a fork held it
-    if (index_->held(open->held)) index_->pin(open->held);
-    else open->gone = true;
-  }
+  bool lost = seq.held < seq.sealed;
+  seq.each_open([&](OpenChunk &open) {
+    if (!open.held) return;
+    if (!open.gone && open.lapsed-- == open.users.load(std::memory_order_relaxed)) {  // else a fork held it
+      if (index_->held(open.held)) index_->pin(open.held);
+      else open.gone = true;
+    }
+    lost = lost || open.gone;
+  });
+  if (lost && seq.pieces) seq.pieces->left = left_of_pieces(seq, seq.held);
 }
 
 void Store::revive(Sequence &seq, const base::Token &token) {
@@ -212,7 +223,7 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   info.tokens = seq.length;
   info.tokens_given = seq.given;
   info.tokens_sealed = seq.sealed_tokens();
-  info.tokens_end = seq.length ? seq.length - 1 : 0;
+  info.tokens_end = truncate_end(seq);
   info.tokens_held = held < seq.sealed ? held * seq.chunk_tokens() : seq.length;
   info.tokens_shareable = seq.is_private ? 0 : seq.length;
   uint64_t slots = held;
@@ -222,14 +233,22 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
     if (gone) info.tokens_held = std::min(info.tokens_held, (seq.sealed + i) * seq.chunk_tokens());
     slots += open && !gone;
   }
-  info.bytes_host = slots * layout.slot_bytes();
+  uint64_t pieces_bytes = 0;
+  if (seq.pieces) {
+    bool lost = held < seq.sealed || info.tokens_held < seq.length;
+    seq.each_open([&](const OpenChunk &open) { lost = lost || (open.held && (open.gone || (lapsed && !index_->held(open.held)))); });
+    if (lost) info.tokens_held = std::min(info.tokens_held, left_of_pieces(seq, held));
+    pieces_bytes = seq.pieces->windows.size() * seq.scope->windows.slot_bytes() + seq.pieces->states.size() * seq.scope->states.slot_bytes();
+  }
+  info.bytes_host = slots * layout.slot_bytes() + pieces_bytes;
   info.lease_left_ms = deadline_ns == KVC_FOREVER ? KVC_FOREVER : deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
   uint64_t numbers = 0, units = 0;
   for (const seq::LayerRun &run : seq.scope->shape.runs) {
+    if (!run.keeps_all()) continue;
     numbers += static_cast<uint64_t>(run.layer_count) * run.kv_heads * (uint64_t{run.k_dim} + run.second_dim()) * seq.chunk_tokens();
     units += static_cast<uint64_t>(run.layer_count) * run.kv_heads * 2;
   }
-  info.bits_effective = slots ? static_cast<double>(layout.slot_bytes()) * 8 / static_cast<double>(numbers) : 0;
+  info.bits_effective = slots && numbers ? static_cast<double>(layout.slot_bytes()) * 8 / static_cast<double>(numbers) : 0;
   info.width_pages[16] = slots * units;
 }
 

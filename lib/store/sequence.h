@@ -1,7 +1,10 @@
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <memory_resource>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "memory/slab.h"
@@ -30,7 +33,32 @@ struct OpenChunk {
   uint8_t write_id[16];     // of the chunk when it is sealed, if the slot is its own; drawn first because it can fail
   seq::Ref held;            // pinned while a user's lease runs
   uint32_t lapsed = 0;      // users whose lease does not; under the store's lock
+  bool own() const { return slot.generation != 0; }
   bool gone = false;        // `held` was evicted, or failed its check, while it was not pinned: it is no more
+};
+
+/// What a sequence of a model with window or state layers has beside the main pieces of its chunks.  The rows of an entry lie in a slot of
+/// their own until their piece is sealed, and then in that, which they pin, as open chunks do.
+struct Pieces {
+  explicit Pieces(std::pmr::memory_resource *resource) : windows(resource), states(resource), pending(resource) {}
+  Pieces(const Pieces &from)  // as the members of a sequence are copied, each in its own resource
+      : windows(from.windows, from.windows.get_allocator()), states(from.states, from.states.get_allocator()), pending(from.pending, from.pending.get_allocator()), left(from.left) {}
+  Pieces(Pieces &&) = default;
+  Pieces &operator=(const Pieces &) = default;
+  Pieces &operator=(Pieces &&) = default;
+  struct Entry {
+    uint64_t at;  // chunk of window rows; position of a snapshot
+    OpenChunk *rows;
+  };
+  std::pmr::vector<Entry> windows;   // rising: what the window of the tip needs, and what is not sealed
+  std::pmr::vector<Entry> states;    // rising: the snapshots that layers stand at, and those that wait for their chunk's seal
+  std::pmr::vector<uint64_t> pending;  // rising: sealed chunks of its own whose window rows or snapshot may still come
+  uint64_t left = UINT64_MAX;        // tokens that it can go on from when a lapse took one of them
+
+  static OpenChunk *find(std::span<const Entry> list, uint64_t at) {
+    const auto found = std::lower_bound(list.begin(), list.end(), at, [](const Entry &e, uint64_t key) { return e.at < key; });
+    return found != list.end() && found->at == at ? found->rows : nullptr;
+  }
 };
 
 /// What a sequence is, apart from its handle.
@@ -38,7 +66,7 @@ struct SequenceState {
   explicit SequenceState(std::pmr::memory_resource *resource) : ids(resource), extras(resource), filled(resource), names(resource), open(resource) {}
 
   Scope *scope = nullptr;
-  bool is_private = false, write_id_given = false;
+  bool is_private = false, write_id_given = false, is_pieced = false;
   uint8_t write_id[16] = {};
   uint64_t lease_ns = 0;
   uint64_t first_position = 0;
@@ -56,9 +84,19 @@ struct SequenceState {
   uint64_t length = 0;                // the least of them
   std::pmr::vector<seq::Name> names;  // of chunks sealed + i, as far as their ids are known and they were asked for
   std::pmr::vector<OpenChunk *> open;  // chunk sealed + i; null: no row yet
+  std::optional<Pieces> pieces;        // of window and state layers, if is_pieced
 
   uint64_t chunk_tokens() const { return scope->layout.chunk_tokens(); }
   uint64_t sealed_tokens() const { return sealed * chunk_tokens(); }
+  /// Everything that stands in a slot of its own or pins one that is held.
+  template <typename Do>
+  void each_open(Do &&act) const {
+    for (OpenChunk *chunk : open)
+      if (chunk) act(*chunk);
+    if (!pieces) return;
+    for (const Pieces::Entry &entry : pieces->windows) act(*entry.rows);
+    for (const Pieces::Entry &entry : pieces->states) act(*entry.rows);
+  }
   seq::Ref tip() const { return sealed ? table->refs[sealed - 1] : seq::Ref{}; }
 };
 

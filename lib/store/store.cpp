@@ -111,8 +111,9 @@ kvc_status Store::close(Error &error) {
   base::store_slot_give(slot_, next);
   seq_handles_.each([this](uint32_t, void *object) {
     auto *seq = static_cast<Sequence *>(object);
-    for (OpenChunk *open : seq->open)
-      if (open && open->users.fetch_sub(1) == 1) destroy(&resource_, open);
+    seq->each_open([this](OpenChunk &open) {
+      if (open.users.fetch_sub(1) == 1) destroy(&resource_, &open);
+    });
     table_unref(seq->table);
     SequenceDelete{&resource_}(seq);
   });
@@ -145,7 +146,7 @@ void Store::released(Ref ref, const seq::Node &node, const seq::Owner &owner) no
     scope.object_count--;
     if (!(node.flags & seq::node_dropped) && scope.key_order.made()) scope.key_order.erase(object_key(slot_data(node)), ref);
   } else {
-    scope.chunk_count--;
+    (node.flags & seq::node_piece ? scope.piece_count : scope.chunk_count)--;
   }
   slab_.give(slot);
   forget_scope(&scope);

@@ -198,26 +198,63 @@ class Store final : seq::NodeSink {
   // match.cpp
   struct Walk;
   bool walk_held(Table &table, Walk &walk);
+  kvc_status end_by_pieces(SequencePtr &seq, kvc_match_info &info, bool peek, Error &error);
 
   // append.cpp, seal.cpp
   struct AppendPlan;
-  kvc_status check_fits(uint64_t chunks, const Sequence &seq, Error &error) const;
+  struct PiecePlan;
+  struct PieceNeed;
+  kvc_status check_fits(uint64_t chunks, const Scope &scope, const ChunkLayout &layout, Error &error) const;
   kvc_status plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error);
   kvc_status reserve_append(AppendPlan &plan, Sequence &seq, Error &error);
   kvc_status reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error);
-  kvc_status open_slot(OpenChunk **out, const Sequence &seq, Error &error);
+  kvc_status open_slot(OpenChunk **out, const Sequence &seq, const ChunkLayout &layout, Error &error);
   kvc_status materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error);
   void copy_run(Sequence &seq, const Run &run);
   bool append_in_place(Sequence &seq, std::span<const int32_t> ids, const Run &run);
   void copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream);
   /// Names the open chunks up to `chunk`; false, and nothing done, when ids of it are missing or the sequence is private.
   bool name_chunk(Sequence &seq, uint64_t chunk);
-  void seal(Sequence &seq, uint64_t sealed);
-  void commit(Sequence &seq, OpenChunk &open, uint64_t chunk);
+  void seal(Sequence &seq, uint64_t sealed, PiecePlan *pieces);
+  void commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pieces);
   void write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name);
+  void write_headers(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, const uint8_t *write_id, const seq::Name &name);
   void draw_write_id(uint8_t *out);
 
+  // pieces.cpp: rows of window layers and snapshots coming in
+  void plan_pieces(AppendPlan &plan, const Sequence &seq);
+  kvc_status reserve_pieces(AppendPlan &plan, Sequence &seq, Error &error);
+  kvc_status make_piece(PiecePlan &plan, const PieceNeed &need, const Sequence &seq, Error &error);
+  void copy_pieces(Sequence &seq, const Run &run);
+  void copy_window(Sequence &seq, const Run &run, uint32_t layer, bool stream);
+  void settle_pieces(Sequence &seq, PiecePlan &plan);
+  bool seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk);
+  void drop_passed(Sequence &seq);
+  bool serves(const Sequence &seq, Ref chunk, uint64_t number) const;
+  void use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number);
+  static bool snapshot_whole(const Scope &scope, uint8_t *slot);
+
+  // cut.cpp: where a sequence with such layers can end, and what it then holds of them
+  struct Cut;
+  static bool covers(const Scope &scope, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled);
+  uint8_t *window_rows(std::span<const Ref> refs, const Sequence *seq, uint64_t chunk, Ref *piece) const;
+  uint64_t window_missing(const Scope &scope, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const;
+  uint64_t pieces_end(const Scope &scope, std::span<const Ref> refs, uint32_t *stop) const;
+  bool states_at(const Sequence &seq, uint64_t tokens, Ref *piece) const;
+  kvc_status plan_cut(Cut &cut, const Sequence &seq, uint64_t tokens, Error &error);
+  void apply_cut(Cut &cut, Sequence &seq);
+  void match_pieces(Sequence &seq, uint32_t *stop);
+  uint64_t truncate_end(const Sequence &seq) const;
+  uint64_t left_of_pieces(const Sequence &seq, uint64_t held) const;
+
+  // gather_beside.cpp
+  struct PieceUse;
+  kvc_status use_piece(PieceUse &use, const Sequence &seq, Piece piece, uint64_t at, Error &error);
+  kvc_status use_window(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
+  kvc_status gather_beside(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
+
   // lease.cpp
+  void lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks);
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
 
   // save.cpp, restore.cpp
@@ -228,7 +265,7 @@ class Store final : seq::NodeSink {
   struct Restoring;
 
   // gather.cpp
-  kvc_status check_held(const Scope &scope, Ref ref, uint64_t token, Error &error);
+  kvc_status check_held(const ChunkLayout &layout, const Scope &scope, Ref ref, uint64_t token, Error &error);
   kvc_status chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
   kvc_status gather_runs(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);

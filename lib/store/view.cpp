@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "store/store.h"
+#include "store/piece_use.h"
 
 /// Pages lent in place.  A view holds its chunk as a sequence would: a pin on a sealed one, a use of an open one, which makes whoever writes
 /// next copy it first.
@@ -30,6 +30,11 @@ void describe_side(kvc_array &out, const kernels::PageSide &side, uint64_t side_
   out.bytes = (heads - 1) * out.head_stride + tokens * out.token_stride;
 }
 
+kernels::PageSide behind(kernels::PageSide side, uint64_t rows) {
+  side.data += rows * side.dim * kernels::dtype_bytes(side.dtype);
+  return side;
+}
+
 void describe_bytes(kvc_array &out, uint8_t *data, uint64_t bytes) {
   out.data = data;
   out.bytes = bytes;
@@ -50,14 +55,34 @@ kvc_status check_place(const Sequence &seq, uint32_t layer, uint64_t token, uint
 
 }  // namespace
 
+/// The page of a window layer, which may lack rows that were left out.
+kvc_status Store::use_window(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
+  const ChunkLayout &layout = seq.scope->layout_of_layer(layer);
+  if (layout.page(layer).layers->kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: a state layer has no page of tokens; gather its snapshot", layer);
+  KVC_TRY(use_piece(use, seq, Piece::window, token / seq.chunk_tokens(), error));
+  *left_out = layout.mark(use.data, layer);
+  if (token % seq.chunk_tokens() < *left_out) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", layer, static_cast<unsigned long long>(token));
+  if ((flags & KVC_VIEW_FRAME) && use.open)
+    return fail(error, KVC_ERR_UNSUPPORTED, "KVC_VIEW_FRAME: the page of token %llu has no frame before its rows are complete", static_cast<unsigned long long>(token));
+  return KVC_OK;
+}
+
 kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
   KVC_TRY(check_place(seq, layer, token, flags, error));
-  const ChunkLayout &layout = seq.scope->layout;
+  const ChunkLayout &layout = seq.scope->layout_of_layer(layer);
   const uint64_t chunk = token / seq.chunk_tokens();
-  uint8_t *slot;
-  KVC_TRY(chunk_data(&slot, seq, chunk, error));
-  OpenChunk *const open = chunk < seq.sealed ? nullptr : seq.open[chunk - seq.sealed];
-  const Ref ref = open ? open->held : seq.table->refs[chunk];
+  PieceUse use(*this);
+  uint64_t left_out = 0;  // rows of the page that are not held
+  if (layout.page(layer).layers->keeps_all()) {
+    KVC_TRY(chunk_data(&use.data, seq, chunk, error));
+    use.open = chunk < seq.sealed ? nullptr : seq.open[chunk - seq.sealed];
+    use.held = use.open ? use.open->held : seq.table->refs[chunk];
+  } else {
+    KVC_TRY(use_window(use, &left_out, seq, layer, token, flags, error));
+  }
+  uint8_t *const slot = use.data;
+  OpenChunk *const open = use.open;
+  const Ref ref = use.held;
   if (verify_reads_ && ref && verify_page(*seq.scope, ref, slot, layer, error) != KVC_OK)
     return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
   *token_out = view_handles_.add(ref ? held_word(ref) : held_word(open));
@@ -72,15 +97,15 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
   rows.layer_begin = layer;
   rows.layer_count = 1;
   rows.head_count = page.layers->kv_heads;
-  rows.token_begin = chunk * seq.chunk_tokens();
-  rows.token_count = std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens());
+  rows.token_begin = chunk * seq.chunk_tokens() + left_out;
+  rows.token_count = std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens() - left_out);
   rows.memory = KVC_MEMORY_HOST;
   if (flags & KVC_VIEW_FRAME) {
     describe_bytes(rows.k, slot + layout.header_offset(layer), codec::frame_header_bytes);
     describe_bytes(rows.v, slot + page.k_offset, page.padded_bytes());
   } else {
-    describe_side(rows.k, layout.side(slot, layer, SideKind::k), page.k_bytes, rows.head_count, rows.token_count);
-    describe_side(rows.v, layout.side(slot, layer, SideKind::v), page.v_bytes, rows.head_count, rows.token_count);
+    describe_side(rows.k, behind(layout.side(slot, layer, SideKind::k), left_out), page.k_bytes, rows.head_count, rows.token_count);
+    describe_side(rows.v, behind(layout.side(slot, layer, SideKind::v), left_out), page.v_bytes, rows.head_count, rows.token_count);
   }
   return KVC_OK;
 }

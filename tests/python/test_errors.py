@@ -67,9 +67,8 @@ def test_other_stores_are_unsupported_or_refused():
 @pytest.mark.parametrize("options, kind", [
     (dict(model=""), kvc.ArgumentError), (dict(model="a\0b"), kvc.ArgumentError), (dict(model=b"m"), TypeError), (dict(model=5), TypeError),
     (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[])), kvc.ShapeError),
-    (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=8, v_dim=8, kind=kvc.LAYER_WINDOW,
-                                                                       window=4)])),
-     kvc.Unsupported)])
+    (dict(model="m", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=8, v_dim=8, kind=kvc.LAYER_WINDOW)])),
+     kvc.ShapeError)])
 def test_wrong_scopes_are_refused(store, options, kind):
     with pytest.raises(kind):
         store.scope(**options)

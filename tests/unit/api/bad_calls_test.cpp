@@ -127,12 +127,6 @@ TEST_F(CallsTest, scope_create) {
            o.precision = &p;
          }),
          KVC_ERR_UNSUPPORTED, {"precision"});
-  kvc_layer window{1, KVC_LAYER_WINDOW, 1, 8, 8, 0, 100, 0, 0, {}},
-      state_layer{1, KVC_LAYER_STATE, 1, 64, 0, 0, 0, 0, 0, {}};
-  for (const kvc_layer *l : {&window, &state_layer}) {
-    shape.layers = l;
-    expect(with([](kvc_scope_options &) {}), KVC_ERR_UNSUPPORTED, {"layer 0", "kind"});
-  }
   shape.layers = &layer, shape.dtype = 0;
   expect(with([](kvc_scope_options &) {}), KVC_ERR_SHAPE, {"dtype 0"});
   shape.dtype = KVC_F16, shape.chunk_tokens = 17;

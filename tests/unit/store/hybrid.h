@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "../api/host.h"
@@ -16,6 +17,13 @@ inline kvc_layer state_layers(uint32_t count, uint32_t heads, uint32_t first_byt
   return {count, KVC_LAYER_STATE, heads, first_bytes, second_bytes, 0, 0, 0, 0, {0, 0, 0}};
 }
 
+/// Whose stamp a position has: of one writer, or by position (a snapshot's is that of its end).
+struct Writer {
+  std::function<uint64_t(uint64_t position)> of;
+  Writer(int one) : of([one](uint64_t) { return static_cast<uint64_t>(one); }) {}
+  explicit Writer(std::function<uint64_t(uint64_t)> by_position) : of(std::move(by_position)) {}
+};
+
 /// Rows of one layer in memory of the test's own.
 struct Moved {
   kvc_layer layer;
@@ -28,15 +36,17 @@ struct Moved {
   uint64_t k_bytes() const { return layer.kv_heads * layer.k_dim * element; }  // of a row, all heads
   uint64_t v_bytes() const { return layer.kv_heads * (layer.v_dim + layer.rope_dim) * element; }
   /// The bytes that `writer` has at these places; a state's are those of the position it is valid at.
-  std::vector<uint8_t> stamped(uint64_t writer, bool is_k) const {
+  std::vector<uint8_t> stamped(const Writer &writer, bool is_k) const {
     const uint64_t dims = is_k ? layer.k_dim : layer.v_dim + layer.rope_dim;
     std::vector<uint8_t> out;
-    for (uint64_t t = is_state() ? end : begin; t < (is_state() ? end + 1 : end); t++)
+    for (uint64_t t = is_state() ? end : begin; t < (is_state() ? end + 1 : end); t++) {
+      const uint64_t by = writer.of(t);
       for (uint64_t h = 0; h < layer.kv_heads; h++)
         for (uint64_t d = 0; d < dims; d++) {
-          const uint64_t bits = stamp(writer, is_k, index, t, h, d);
+          const uint64_t bits = stamp(by, is_k, index, t, h, d);
           out.insert(out.end(), reinterpret_cast<const uint8_t *>(&bits), reinterpret_cast<const uint8_t *>(&bits) + element);
         }
+    }
     return out;
   }
 };
@@ -83,7 +93,7 @@ struct HybridHost : Host {
     out.list.push_back(std::move(moved));
     return out;
   }
-  Moves source(uint32_t index, uint64_t begin, uint64_t end, uint64_t writer) const {
+  Moves source(uint32_t index, uint64_t begin, uint64_t end, const Writer &writer) const {
     Moves out = target(index, begin, end);
     Moved &moved = *out.list[0];
     const std::vector<uint8_t> k = moved.stamped(writer, true), v = moved.stamped(writer, false);
@@ -92,23 +102,23 @@ struct HybridHost : Host {
     return out;
   }
   /// Layers of one kind (0: all).
-  Moves sources(uint64_t begin, uint64_t end, uint64_t writer, uint32_t kind = 0) const {
+  Moves sources(uint64_t begin, uint64_t end, const Writer &writer, uint32_t kind = 0) const {
     Moves out;
     for (uint32_t l = 0; l < layers.size(); l++)
       if (kind == 0 || layers[l].kind == kind) out += source(l, begin, end, writer);
     return out;
   }
-  kvc_status append_all(kvc_seq *seq, const std::vector<int32_t> &tokens, uint64_t begin, uint64_t end, uint64_t writer) {
+  kvc_status append_all(kvc_seq *seq, const std::vector<int32_t> &tokens, uint64_t begin, uint64_t end, const Writer &writer) {
     const Moves moves = sources(begin, end, writer);
     return append(seq, {tokens.begin() + static_cast<int64_t>(begin), tokens.begin() + static_cast<int64_t>(end)}, moves.rows());
   }
   /// Rows [begin, end) of a layer are those of `writer`; a state's snapshot is that at `end`.
-  void expect_rows(const kvc_seq *seq, uint32_t index, uint64_t begin, uint64_t end, uint64_t writer) {
+  void expect_rows(const kvc_seq *seq, uint32_t index, uint64_t begin, uint64_t end, const Writer &writer) {
     const Moves moves = target(index, begin, end);
     ASSERT_EQ(gather(seq, moves.rows()), KVC_OK) << "layer " << index << " [" << begin << ", " << end << "): " << error.message;
     const Moved &got = *moves.list[0];
-    EXPECT_TRUE(got.k == got.stamped(writer, true)) << "k of layer " << index << " [" << begin << ", " << end << ") is not that of writer " << writer;
-    EXPECT_TRUE(got.v == got.stamped(writer, false)) << "v of layer " << index << " [" << begin << ", " << end << ") is not that of writer " << writer;
+    EXPECT_TRUE(got.k == got.stamped(writer, true)) << "k of layer " << index << " [" << begin << ", " << end << ") is another's";
+    EXPECT_TRUE(got.v == got.stamped(writer, false)) << "v of layer " << index << " [" << begin << ", " << end << ") is another's";
   }
   void expect_refused(const kvc_seq *seq, uint32_t index, uint64_t begin, uint64_t end, kvc_status status) {
     const Moves moves = target(index, begin, end);

@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <cstring>
+
+#include "store/append_plan.h"
+#include "store/memory.h"
+#include "store/page_sums.h"
+
+/// Rows of window layers and snapshots of state layers coming in, and the pieces they become.  As for main pieces, all that can fail is done first.
+namespace kvc::store {
+
+using base::fail;
+
+namespace {
+
+/// The entry at `at`, or where it belongs.
+auto place(std::pmr::vector<Pieces::Entry> &list, uint64_t at) {
+  return std::lower_bound(list.begin(), list.end(), at, [](const Pieces::Entry &e, uint64_t key) { return e.at < key; });
+}
+
+bool is_pending(const Pieces &pieces, uint64_t chunk) { return std::binary_search(pieces.pending.begin(), pieces.pending.end(), chunk); }
+
+uint64_t least_filled(const Sequence &seq, uint32_t kind) {
+  uint64_t least = UINT64_MAX;
+  for (const seq::LayerRun &run : seq.scope->shape.runs)
+    if (run.kind == kind) least = std::min(least, *std::min_element(seq.filled.begin() + run.layer_begin, seq.filled.begin() + run.layer_begin + run.layer_count));
+  return least;
+}
+
+}  // namespace
+
+void Store::AppendPlan::note_skip(const Run &run, uint32_t layer) {
+  const uint64_t seen = run.token_begin + run.layers->window;
+  if (seen <= skip_seen) return;
+  skip_seen = seen;
+  skip_to = run.token_begin;
+  skip_layer = layer;
+  skip_window = run.layers->window;
+}
+
+/// A query at the position behind the last token sees `window` tokens, its own included.
+kvc_status Store::AppendPlan::check_skip(Error &error) const {
+  if (skip_seen <= length + 1) return KVC_OK;
+  return fail(error, KVC_ERR_RANGE, "layer %u: rows start at token %llu, a gap: with %llu tokens complete a window of %u may leave out rows below %llu", skip_layer,
+              static_cast<unsigned long long>(skip_to), static_cast<unsigned long long>(length), skip_window,
+              static_cast<unsigned long long>(length + 1 > skip_window ? length + 1 - skip_window : 0));
+}
+
+/// Rows go to the entry at `at`, which then is the sequence's own.  Of a sealed chunk that has such a piece already the held bytes stay.
+void Store::PiecePlan::add(Piece piece, uint64_t at, bool sealed) {
+  auto &list = piece == Piece::window ? windows : states;
+  const auto found = place(list, at);
+  if (found == list.end() || found->at != at) {
+    list.insert(found, {at, nullptr});
+    needs.push_back({piece, at, nullptr});
+    return;
+  }
+  OpenChunk *const rows = found->rows;
+  if (!rows || (rows->own() && rows->users.load(std::memory_order_acquire) == 1) || (sealed && !rows->own())) return;
+  needs.push_back({piece, at, rows});
+  found->rows = nullptr;
+}
+
+/// What is sealed after the call, or gives way to what somebody else sealed, may not be a fork's too, nor be taken from the chunk that a truncate
+/// cut: other rows follow on it now.
+void Store::PiecePlan::own_what_seals(const Sequence &seq, uint64_t sealed) {
+  for (const Pieces::Entry &entry : std::pmr::vector<Pieces::Entry>(windows))
+    if (entry.rows && entry.at < sealed && (entry.rows->own() || entry.at >= seq.sealed)) add(Piece::window, entry.at, false);
+  for (const Pieces::Entry &entry : std::pmr::vector<Pieces::Entry>(states))
+    if (entry.rows && entry.rows->own() && entry.at <= sealed * seq.chunk_tokens() && entry.at % seq.chunk_tokens() == 0) add(Piece::state, entry.at, true);
+}
+
+void Store::PiecePlan::count(const Sequence &seq, uint64_t sealed, uint64_t length) {
+  const Scope &scope = *seq.scope;
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  for (const Pieces::Entry &entry : windows) {
+    if (entry.rows && !entry.rows->own()) continue;
+    if (entry.at < sealed) nodes++;
+    else open_bytes += memory::Slab::rounded_bytes(scope.windows.slot_bytes());
+  }
+  for (const Pieces::Entry &entry : states) {
+    if (entry.rows && !entry.rows->own()) continue;
+    if (entry.at % chunk_tokens == 0 && entry.at <= sealed * chunk_tokens) nodes++;
+    else open_bytes += memory::Slab::rounded_bytes(scope.states.slot_bytes());
+  }
+  const uint64_t seen = window_begin(length, scope.window_max);
+  for (uint64_t c = std::max(seq.sealed, seen / chunk_tokens); scope.window_max && c < sealed; c++) spare_count += !Pieces::find(windows, c);
+}
+
+void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
+  PiecePlan &p = plan.pieces.emplace(plan.runs.get_allocator().resource());
+  p.windows.assign(seq.pieces->windows.begin(), seq.pieces->windows.end());
+  p.states.assign(seq.pieces->states.begin(), seq.pieces->states.end());
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  for (const Run &run : plan.runs) {
+    if (run.layers->kind == KVC_LAYER_STATE) p.add(Piece::state, run.token_end(), true);
+    if (run.layers->kind != KVC_LAYER_WINDOW) continue;
+    for (uint64_t c = run.token_begin / chunk_tokens; c * chunk_tokens < run.token_end(); c++)
+      if (c >= seq.sealed || is_pending(*seq.pieces, c)) p.add(Piece::window, c, c < seq.sealed);
+  }
+  p.own_what_seals(seq, plan.sealed);
+  p.count(seq, plan.sealed, plan.length);
+}
+
+kvc_status Store::make_piece(PiecePlan &plan, const PieceNeed &need, const Sequence &seq, Error &error) {
+  const ChunkLayout &layout = seq.scope->layout_of(need.piece);
+  if (need.from && need.from->gone) return fail(error, KVC_ERR_GONE, "rows that the call goes on from were evicted after the lease lapsed");
+  if (need.from && need.from->held) KVC_TRY(check_held(layout, *seq.scope, need.from->held, need.piece == Piece::window ? need.at * seq.chunk_tokens() : need.at, error));
+  plan.made.reserve(plan.made.size() + 1);
+  plan.replaced.reserve(plan.replaced.size() + 1);
+  OpenChunk *own;
+  KVC_TRY(open_slot(&own, seq, layout, error));
+  plan.made.push_back(own);
+  if (need.from) {
+    std::memcpy(own->data, need.from->held ? slot_data(index_->node(need.from->held)) : need.from->data, layout.slot_bytes());
+    plan.replaced.push_back(need.from);
+  }
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    if (!layout.page(l).present()) continue;
+    if (!need.from) layout.mark(own->data, l) = need.piece == Piece::window ? layout.chunk_tokens() : 0;
+    if (!need.from || need.from->held) page_sums(own->data, layout, l)->valid = 0;
+  }
+  place(need.piece == Piece::window ? plan.windows : plan.states, need.at)->rows = own;
+  return KVC_OK;
+}
+
+kvc_status Store::reserve_pieces(AppendPlan &plan, Sequence &seq, Error &error) {
+  PiecePlan &p = *plan.pieces;
+  seq.pieces->windows.reserve(p.windows.size() + p.spare_count);
+  seq.pieces->states.reserve(p.states.size());
+  seq.pieces->pending.reserve(seq.pieces->pending.size() + (plan.sealed - seq.sealed));
+  p.spares.reserve(p.spare_count);
+  for (const PieceNeed &need : p.needs) KVC_TRY(make_piece(p, need, seq, error));
+  while (p.spares.size() < p.spare_count) p.spares.push_back(make<OpenChunk>(&resource_));
+  std::lock_guard lock(mutex_);
+  index_->reserve(p.nodes, seq.scope->id);
+  p.nodes_reserved = p.nodes;
+  return KVC_OK;
+}
+
+void Store::PiecePlan::take_over(Store &store, Pieces &pieces) {
+  pieces.windows.assign(windows.begin(), windows.end());
+  pieces.states.assign(states.begin(), states.end());
+  if (replaced.empty()) return;
+  std::lock_guard lock(store.mutex_);
+  for (OpenChunk *rows : replaced) store.open_chunk_unref(rows);
+}
+
+/// Under the lock.
+void Store::PiecePlan::undo(Store &store) const {
+  for (OpenChunk *rows : made) store.open_chunk_unref(rows);
+  for (OpenChunk *spare : spares) destroy(&store.resource_, spare);
+  store.index_->unreserve(nodes_reserved);
+}
+
+void Store::copy_window(Sequence &seq, const Run &run, uint32_t layer, bool stream) {
+  const ChunkLayout &layout = seq.scope->windows;
+  const kernels::Table &kernel = kernels::table();
+  const uint64_t chunk_tokens = seq.chunk_tokens(), before = seq.filled[layer];
+  const bool skips = run.token_begin > before, all_heads = run.head_count == run.layers->kv_heads;
+  if (skips)  // no row of that chunk is of use any more: the next ones do not follow on them
+    if (OpenChunk *rows = Pieces::find(seq.pieces->windows, before / chunk_tokens); rows && rows->own()) layout.mark(rows->data, layer) = layout.chunk_tokens();
+  for (uint64_t token = run.token_begin; token < run.token_end();) {
+    const uint64_t count = std::min(chunk_tokens - token % chunk_tokens, run.token_end() - token);
+    OpenChunk *const rows = Pieces::find(seq.pieces->windows, token / chunk_tokens);
+    if (rows && rows->own()) {
+      uint32_t &mark = layout.mark(rows->data, layer);
+      PageSums &sums = *page_sums(rows->data, layout, layer);
+      if (mark == chunk_tokens) mark = static_cast<uint32_t>(token % chunk_tokens);
+      sums.valid = count == chunk_tokens && all_heads;
+      for (const SideKind kind : {SideKind::k, SideKind::v}) {
+        if (!run.side(kind).present) continue;
+        const kernels::RowsSide from = run.side(kind).from(layer - run.layer_begin, token - run.token_begin);
+        const kernels::PageSide page = layout.side(rows->data, layer, kind);
+        if (sums.valid) (kind == SideKind::k ? sums.k : sums.v) = kernel.rows_in_sum(page, from, run.head_count, stream);
+        else kernel.rows_in(page, from, {static_cast<uint32_t>(token % chunk_tokens), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream});
+      }
+    }
+    token += count;
+  }
+}
+
+void Store::copy_pieces(Sequence &seq, const Run &run) {
+  const kernels::Table &kernel = kernels::table();
+  const uint64_t row_bytes = static_cast<uint64_t>(run.head_count) * (run.k.dim * kernels::dtype_bytes(run.k.rows.dtype) + run.v.dim * kernels::dtype_bytes(run.v.rows.dtype));
+  const bool stream = run.row_count * run.layer_count * row_bytes >= kernels::stream_in_bytes_min;
+  metrics_.append_bytes.fetch_add(run.row_count * run.layer_count * row_bytes, std::memory_order_relaxed);
+  for (uint32_t layer = run.layer_begin; layer < run.layer_begin + run.layer_count; layer++) {
+    if (run.layers->kind == KVC_LAYER_WINDOW) {
+      copy_window(seq, run, layer, stream);
+    } else if (OpenChunk *rows = Pieces::find(seq.pieces->states, run.token_end()); rows && rows->own()) {
+      const ChunkLayout &layout = seq.scope->states;
+      for (const SideKind kind : {SideKind::k, SideKind::v})
+        if (run.side(kind).present) kernel.rows_in(layout.side(rows->data, layer, kind), run.side(kind).from(layer - run.layer_begin, 0), {0, 1, run.head_begin, run.head_count, stream});
+      layout.mark(rows->data, layer) = 1;
+      page_sums(rows->data, layout, layer)->valid = 0;
+    }
+    if (run.head_begin + run.head_count == run.layers->kv_heads) seq.filled[layer] = run.token_end();  // a later run of the call may go on there
+  }
+}
+
+bool Store::snapshot_whole(const Scope &scope, uint8_t *slot) {
+  for (uint32_t l = 0; l < scope.states.layer_count(); l++)
+    if (scope.states.page(l).present() && !scope.states.mark(slot, l)) return false;
+  return true;
+}
+
+/// Can a sequence that has this chunk's rows of its own do with `chunk`, which was there first?  It can if that has the window rows that queries
+/// behind the tip see, and a snapshot at its end if the sequence brought one.  Under the lock.
+bool Store::serves(const Sequence &seq, Ref chunk, uint64_t number) const {
+  const Scope &scope = *seq.scope;
+  const uint64_t chunk_end = (number + 1) * seq.chunk_tokens();
+  if (scope.window_max && window_begin(seq.length, scope.window_max) < chunk_end) {
+    const Ref piece = index_->find_piece(chunk, seq::node_window);
+    if (!piece || !covers(scope, slot_data(index_->node(piece)), number, seq.length, {})) return false;
+  }
+  OpenChunk *const snapshot = scope.has_states ? Pieces::find(seq.pieces->states, chunk_end) : nullptr;
+  return !snapshot || !snapshot->own() || !snapshot_whole(scope, snapshot->data) || index_->find_piece(chunk, seq::node_state);
+}
+
+/// The pieces of a chunk that somebody else sealed are read from now on, where there are such.  Under the lock.
+void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number) {
+  const auto use = [&](OpenChunk &rows, Ref piece) {
+    if (rows.own()) {
+      open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
+      slab_.give(rows.slot);
+      rows.slot = {};
+      rows.quota.end();
+    }
+    rows.held = piece;
+    index_->pin(piece);
+  };
+  const Ref window = index_->find_piece(chunk, seq::node_window), state = index_->find_piece(chunk, seq::node_state);
+  if (window) {
+    auto &list = seq.pieces->windows;
+    const auto found = place(list, number);
+    if (found != list.end() && found->at == number) {
+      if (found->rows->own()) use(*found->rows, window);
+    } else if (window_begin(seq.length, seq.scope->window_max) < (number + 1) * seq.chunk_tokens() && !plan.spares.empty()) {
+      use(*list.insert(found, {number, plan.spares.back()})->rows, window);
+      plan.spares.pop_back();
+    }
+  } else if (OpenChunk *const rows = Pieces::find(seq.pieces->windows, number); rows && rows->own() && window_begin(seq.length, seq.scope->window_max) >= (number + 1) * seq.chunk_tokens()) {
+    seq.pieces->windows.erase(place(seq.pieces->windows, number));  // no query sees them, and they are not of this chunk's writer
+    open_chunk_unref(rows);
+  }
+  if (OpenChunk *const rows = Pieces::find(seq.pieces->states, (number + 1) * seq.chunk_tokens()); state && rows && rows->own()) use(*rows, state);
+}
+
+/// The rows of a sealed chunk of the sequence's own become a piece of it; true when that took a node.
+bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk) {
+  const Scope &scope = *seq.scope;
+  const ChunkLayout &layout = scope.layout_of(piece);
+  const Ref main = seq.table->refs[chunk];
+  const seq::Node &node = index_->node(main);
+  write_headers(seq, layout, rows.data, slot_data(node) + scope.layout.write_id_offset(), node.name);
+  seq::Node made{};
+  made.flags = piece == Piece::window ? seq::node_window : seq::node_state;
+  made.payload = reinterpret_cast<uint64_t>(rows.data);
+  std::lock_guard lock(mutex_);
+  if (const Ref first = index_->find_piece(main, static_cast<seq::NodeFlags>(made.flags))) {  // a fork's, of the same writer
+    if (piece == Piece::window && !covers(scope, slot_data(index_->node(first)), chunk, seq.length, {})) return false;
+    open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
+    slab_.give(rows.slot);
+    index_->pin(first);
+    rows.held = first;
+    rows.slot = {};
+    rows.quota.end();
+    return false;
+  }
+  made.tick = next_tick();
+  rows.held = index_->insert_piece(made, main, owner_of(rows.slot, scope));
+  seq.scope->settle(clock_.now_ns());
+  seq.scope->bytes_host += slab_.bytes(rows.slot);
+  seq.scope->piece_count++;
+  open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
+  rows.slot = {};
+  rows.quota.end();
+  return true;
+}
+
+/// Lets go of what no later query of the sequence sees and no chunk waits for.  Under the lock.
+void Store::drop_passed(Sequence &seq) {
+  Pieces &pieces = *seq.pieces;
+  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(seq.length, seq.scope->window_max), states_least = least_filled(seq, KVC_LAYER_STATE);
+  const auto let_go = [&](OpenChunk *rows) {
+    open_chunk_unref(rows);
+    return true;
+  };
+  std::erase_if(pieces.windows, [&](const Pieces::Entry &e) {
+    const bool waits = e.rows->own() && (e.at >= seq.sealed || is_pending(pieces, e.at));
+    return !waits && (e.at + 1) * chunk_tokens <= seen && let_go(e.rows);
+  });
+  std::erase_if(pieces.states, [&](const Pieces::Entry &e) {
+    if (states_least <= e.at) {
+      const ChunkLayout &layout = seq.scope->states;
+      bool stands = false, passed = false;  // does a layer stand there, or can none complete it any more?
+      for (uint32_t l = 0; l < layout.layer_count(); l++) {
+        if (!layout.page(l).present()) continue;
+        stands = stands || seq.filled[l] == e.at;
+        passed = passed || (e.rows->own() && seq.filled[l] > e.at && !layout.mark(e.rows->data, l));
+      }
+      if (stands || !passed) return false;
+    }
+    const bool waits = e.rows->own() && e.at % chunk_tokens == 0 && e.at > seq.sealed_tokens() && snapshot_whole(*seq.scope, e.rows->data);
+    return !waits && let_go(e.rows);
+  });
+}
+
+/// After rows were copied and main pieces sealed: nothing here can fail.
+void Store::settle_pieces(Sequence &seq, PiecePlan &plan) {
+  Pieces &pieces = *seq.pieces;
+  const uint64_t chunk_tokens = seq.chunk_tokens(), windows_least = least_filled(seq, KVC_LAYER_WINDOW), states_least = least_filled(seq, KVC_LAYER_STATE);
+  const auto seal_own = [&](const Pieces::Entry &entry, Piece piece, uint64_t chunk) {
+    if (!entry.rows->own() || !is_pending(pieces, chunk)) return;
+    if (seal_piece(seq, *entry.rows, piece, chunk)) plan.nodes_reserved--;
+  };
+  for (const Pieces::Entry &entry : pieces.windows)
+    if ((entry.at + 1) * chunk_tokens <= windows_least) seal_own(entry, Piece::window, entry.at);
+  for (const Pieces::Entry &entry : pieces.states)
+    if (entry.at % chunk_tokens == 0 && snapshot_whole(*seq.scope, entry.rows->held ? slot_data(index_->node(entry.rows->held)) : entry.rows->data))
+      seal_own(entry, Piece::state, entry.at / chunk_tokens - 1);
+  std::erase_if(pieces.pending, [&](uint64_t chunk) { return (chunk + 1) * chunk_tokens <= std::min(windows_least, states_least); });
+  std::lock_guard lock(mutex_);
+  drop_passed(seq);
+  for (OpenChunk *spare : plan.spares) destroy(&resource_, spare);
+  index_->unreserve(plan.nodes_reserved);
+}
+
+}  // namespace kvc::store
