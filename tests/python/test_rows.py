@@ -341,3 +341,24 @@ def test_a_model_appended_in_steps_is_one_model(scope):
     k, v = model.poisoned()
     seq.gather([kvc.Rows.of(k=k, v=v)])
     check(model, k, v, 150)
+
+
+@pytest.mark.parametrize("kind, dtype", [(ml_dtypes.bfloat16, kvc.BF16), (ml_dtypes.float8_e4m3fn, kvc.F8_E4M3)])
+def test_arrays_of_ml_dtypes_are_taken_as_they_are(store, kind, dtype):
+    shape = kvc.Shape(dtype=dtype, layers=[kvc.Layer(count=2, kv_heads=2, k_dim=8, v_dim=8)])
+    scope = store.scope(model="ml_dtypes", shape=shape)
+    value = np.random.default_rng(1).standard_normal((2, 2, 80, 2, 8)).astype(kind)
+    seq = scope.sequence(private=True)
+    seq.append(None, kvc.Rows.of(k=value[0], v=value[1]))
+    out = np.full_like(value, 77)
+    seq.gather(kvc.Rows.of(k=out[0, :, ::2], v=out[1, :, ::2], token_count=40))
+    np.testing.assert_array_equal(out[:, :, ::2], value[:, :, :40])
+    assert (out[:, :, 1::2] == np.array(77, kind)).all()
+    scope.put({"value": value}, layout=kvc.Layout.of(value, k=value[0], v=value[1]))
+    assert scope.get("value") == value.tobytes()
+    out.flags.writeable = False
+    with pytest.raises(kvc.ArgumentError, match="read-only"):
+        seq.gather(kvc.Rows.of(k=out[0], v=out[1]))
+    for other in (kvc.F32, kvc.F16):
+        with pytest.raises(kvc.ArgumentError, match="is declared, the memory holds"):
+            kvc.Rows.of(k=value[0], v=value[1], dtype=other)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from .rows import Rows, _refused
+from .rows import Rows, _refused, _seen
 
 if TYPE_CHECKING:
     from .rows import Memory
@@ -52,13 +52,13 @@ class Layout:
             layout = kvc.Layout.of(block, k=block[0], v=block[1])
         """
         rows = Rows.of(k=k, v=v, axes=axes, v_axes=v_axes, layer_begin=layer_begin, head_begin=head_begin, dtype=dtype)
-        begin = _native.array_layout(value, "value")[-1]
+        begin = _native.array_layout(_seen(value)[0], "value")[-1]
 
         def side(name: str, part: Memory | None) -> Side | None:
             array = getattr(rows, name)
             if array is None or part is None:
                 return None
-            offset = _native.array_layout(part, name)[-1] - begin
+            offset = _native.array_layout(_seen(part)[0], name)[-1] - begin
             if offset < 0:
                 raise _refused(f"{name}: it begins before the value")
             return Side(offset=offset, layer_stride=array.layer_stride, token_stride=array.token_stride, head_stride=array.head_stride,

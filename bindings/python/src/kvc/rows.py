@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ELEMENT_BYTES = {_native.KVC_F32: 4, _native.KVC_F16: 2, _native.KVC_BF16: 2, _native.KVC_F8_E4M3: 1, _native.KVC_U8: 1}
 DTYPE_NAMES = {_native.KVC_F32: "F32", _native.KVC_F16: "F16", _native.KVC_BF16: "BF16", _native.KVC_F8_E4M3: "F8_E4M3", _native.KVC_U8: "U8"}
+VIEWED = {"bfloat16": ("uint16", _native.KVC_BF16), "float8_e4m3fn": ("uint8", _native.KVC_F8_E4M3)}
 AXES = ("layer", "block", "token", "head", "group", "dim")
 
 
@@ -142,6 +143,17 @@ def _refused(message: str) -> ArgumentError:
     return ArgumentError(_native.KVC_ERR_ARGUMENT, message)
 
 
+def _seen(memory: Any, dtype: int = 0) -> tuple[Any, int]:
+    """Arrays of ml_dtypes, whose numbers the buffer protocol does not know, as integers of the same width and the dtype that they are."""
+    name = getattr(getattr(memory, "dtype", None), "name", None)
+    if name not in VIEWED or not hasattr(memory, "view") or hasattr(memory, "is_contiguous"):  # torch says it by DLPack
+        return memory, dtype
+    integers, found = VIEWED[name]
+    if dtype not in (0, found):
+        raise _refused(f"dtype {DTYPE_NAMES.get(dtype, dtype)} is declared, the memory holds {name}")
+    return memory.view(integers), found
+
+
 def _axis_names(name: str, axes: str, dim_count: int) -> list[str]:
     names = axes.split()
     for axis in names:
@@ -160,6 +172,7 @@ def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[
     """The Array of a memory with named axes, and the length of every axis."""
     if memory is None:
         return None, {}
+    memory, dtype = _seen(memory, dtype)
     shape, strides_bytes, element, found, code, _ = _native.array_layout(memory, name)
     names = _axis_names(name, axes, len(shape))
     lengths = dict.fromkeys(AXES, 1) | dict(zip(names, shape))
@@ -189,6 +202,7 @@ def _describe(name: str, memory: Memory | None, axes: str, dtype: int) -> tuple[
 
 def _describe_bytes(name: str, memory: Memory, axes: str) -> tuple[Array, tuple[int, int], int]:
     """The Array of a state, how many layers and heads, and the bytes of one."""
+    memory, _ = _seen(memory)
     shape, strides, element, *_ = _native.array_layout(memory, name)
     names = axes.split()
     if len(names) != len(shape) or len(set(names)) != len(names) or not {"dim"} <= set(names) <= {"layer", "head", "dim"}:
