@@ -25,6 +25,7 @@
 ///     lists, block tables, keys      in.list, in.bytes: where they lie if it blocks, copied if it is queued
 ///     arrays, tokens, values, items, info structs    kept as pointers
 ///     handle outputs                 HandleOut: `read` checks, `give` hands over
+/// Calls that gain from company say of which kind they are, and how many of them run as one (GetCall in object.cpp).
 /// A call with outputs to set whatever came of it has `void settle(kvc_status)`, its last touch of lent memory.  What a call may throw in `read`
 /// and `run` is std::bad_alloc and what in.list throws; both become statuses.
 namespace kvc::api {
@@ -111,6 +112,13 @@ class Queued final : public store::Work {
   void settle(kvc_status status) override {
     if constexpr (requires { call.settle(status); }) call.settle(status);
   }
+  const void *kind() override {
+    if constexpr (requires { call.kind(); }) return call.kind();
+    else return nullptr;
+  }
+  void run_together(std::span<Task *const> tasks, std::span<bool> done) override {
+    if constexpr (requires { call.kind(); }) Call::run_together(tasks, done);
+  }
 };
 
 template <typename Call, typename... Args>
@@ -167,6 +175,7 @@ kvc_status call_plain(const kvc_call *call, kvc_error *error, Args... args) noex
   if (is_queued(call)) [[unlikely]] return enqueue<Call>(call, error, args...);
   return guard(error, [&](Error &e) {
     kvc_result nobody_sees;  // written, never read
+    nobody_sees.size = sizeof nobody_sees;
     return run_here<Call>(call, nobody_sees, e, args...);
   });
 }

@@ -133,6 +133,7 @@ void Store::metrics(kvc_metrics &out) {
   out.evicted_chunks = metrics_.evicted_chunks;
   out.checksum_failures = metrics_.checksum_failures;
   out.lapsed_leases = metrics_.lapsed_leases;
+  out.timeouts = queues_.timeouts();
 }
 
 }  // namespace kvc::store

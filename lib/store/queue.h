@@ -91,7 +91,7 @@ class Queues {
   }
 
   base::HandleTable &handles() { return handles_; }
-  bool host_driven() const { return host_driven_; }
+  uint64_t timeouts() const { return timeouts_.load(std::memory_order_relaxed); }
 
  private:
   friend class QueueUse;
@@ -112,6 +112,9 @@ class Queues {
   void work();
   bool run_one(Lock &lock);
   void run(Task &task);
+  void run_together(std::span<Task *const> tasks, Lock &lock);
+  uint64_t close_out(Task &task, kvc_status status, const Error &error);
+  void deliver(Task &task, uint64_t copied_bytes);
   void end(Task &task, kvc_status status, const Error &error);
   bool park(Task &task, Lock &lock);
   void start(Task &task);
@@ -143,6 +146,7 @@ class Queues {
   bool watched_ = false;                           // a thread of ours looks at the clock
   uint64_t first_deadline_ns_ = UINT64_MAX;        // no call that has not started has an earlier one
   std::atomic<uint32_t> room_waiters_{0};
+  std::atomic<uint64_t> timeouts_{0};
   uint64_t room_count_ = 0;  // releases that somebody waited for
   bool stopping_ = false;
 

@@ -49,7 +49,7 @@ kvc_status ScopeUse::enter(const base::Token &token, Error &error) {
 
 void ScopeUse::leave() {
   if (!scope_) return;
-  if (store_->scopes().leave_shared(token_)) store_->scope_unref(scope_);
+  if (token_.generation && store_->scopes().leave_shared(token_)) store_->scope_unref(scope_);
   scope_ = nullptr;
 }
 

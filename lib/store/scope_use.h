@@ -11,6 +11,8 @@ struct Scope;
 class ScopeUse {
  public:
   ScopeUse() = default;
+  /// Of a scope that another holds meanwhile.
+  explicit ScopeUse(const ScopeUse *held) : store_(held->store_), scope_(held->scope_) {}
   ScopeUse(const ScopeUse &) = delete;
   ScopeUse &operator=(const ScopeUse &) = delete;
   ~ScopeUse() { leave(); }
@@ -21,7 +23,7 @@ class ScopeUse {
   Scope &scope() { return *scope_; }
 
  private:
-  base::Token token_;
+  base::Token token_;  // none: held by another
   Store *store_ = nullptr;
   Scope *scope_ = nullptr;
 };

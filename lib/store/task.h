@@ -35,6 +35,10 @@ class Work {
   virtual kvc_status run(kvc_result &result, base::Error &error) = 0;
   /// The last touch of lent memory, whether the call ran or not.
   virtual void settle(kvc_status) {}
+  /// Not null: neighbours of the same kind may run as one.
+  virtual const void *kind() { return nullptr; }
+  /// Runs calls of one kind as one, this is the first.  `done` of those that came to their end with KVC_OK; the others are run by themselves.
+  virtual void run_together(std::span<Task *const>, std::span<bool>) {}
 };
 
 /// Copies do not fit in the queue's description_bytes.

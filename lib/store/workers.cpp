@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "store/queue.h"
@@ -9,6 +10,12 @@ namespace kvc::store {
 
 using base::fail;
 using std::chrono::nanoseconds;
+
+namespace {
+
+constexpr size_t together_max = 16;  // as many as a store reads at once
+
+}  // namespace
 
 void Queues::make_ready(Task &task) {
   task.state = Task::State::ready;
@@ -106,15 +113,40 @@ void Queues::work() {
   }
 }
 
+/// The next call, or the next few if they are of one kind.
 bool Queues::run_one(Lock &lock) {
   Task *task = ready_.front();
   if (!task) return false;
   set_aside(*task);
   task->room_seen = room_count_;
-  lock.unlock();
-  run(*task);
-  lock.lock();
+  std::array<Task *, together_max> together;
+  size_t count = 0;
+  together[count++] = task;
+  if (const void *kind = task->work->kind())
+    for (Task *next; count < together_max && (next = ready_.front()) && next->work->kind() == kind; together[count++] = next) set_aside(*next);
+  if (count > 1) {
+    run_together(std::span(together).first(count), lock);
+  } else {
+    lock.unlock();
+    run(*task);
+    lock.lock();
+  }
   return true;
+}
+
+void Queues::run_together(std::span<Task *const> tasks, Lock &lock) {
+  std::array<bool, together_max> done{};
+  std::array<uint64_t, together_max> copied_bytes;
+  lock.unlock();
+  const uint64_t now = clock_.now_ns();
+  if (std::ranges::all_of(tasks, [&](const Task *task) { return task->deadline_ns > now; })) tasks[0]->work->run_together(tasks, std::span(done).first(tasks.size()));
+  for (size_t i = 0; i < tasks.size(); i++) {
+    if (done[i]) copied_bytes[i] = close_out(*tasks[i], KVC_OK, {});
+    else run(*tasks[i]);
+  }
+  lock.lock();
+  for (size_t i = 0; i < tasks.size(); i++)
+    if (done[i]) deliver(*tasks[i], copied_bytes[i]);
 }
 
 /// With no lock held.
@@ -153,8 +185,9 @@ bool Queues::park(Task &task, Lock &) {
   return true;
 }
 
-/// The call's last step, run or not: its result can be drained.  With no lock held.
-void Queues::end(Task &task, kvc_status status, const Error &error) {
+/// The call is over, run or not: nothing is touched of what it was lent or had copied, whose bytes are returned.  With no lock held.
+uint64_t Queues::close_out(Task &task, kvc_status status, const Error &error) {
+  if (status == KVC_ERR_TIMEOUT) timeouts_.fetch_add(1, std::memory_order_relaxed);
   if (task.wants_room && status == KVC_ERR_TIMEOUT) status = KVC_ERR_FULL;  // as its result says since it last ran
   else end_result(task.result, status, error);
   task.result.elapsed_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - task.begun).count());
@@ -162,8 +195,11 @@ void Queues::end(Task &task, kvc_status status, const Error &error) {
   std::destroy_at(std::exchange(task.work, nullptr));
   const uint64_t copied_bytes = task.copies.counted_bytes();
   task.copies.clear();
+  return copied_bytes;
+}
 
-  Lock lock(mutex_);
+/// Its result can be drained.  Under the lock.
+void Queues::deliver(Task &task, uint64_t copied_bytes) {
   Queue &queue = *task.queue;
   queue.description_bytes -= copied_bytes;
   if (task.wants_room) room_waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -174,6 +210,13 @@ void Queues::end(Task &task, kvc_status status, const Error &error) {
   if (queue.drains_waiting) queue.finished_cv.notify_one();
   if (changed_waiters_) changed_cv_.notify_all();
   sync_fd(queue);
+}
+
+/// With no lock held.
+void Queues::end(Task &task, kvc_status status, const Error &error) {
+  const uint64_t copied_bytes = close_out(task, status, error);
+  Lock lock(mutex_);
+  deliver(task, copied_bytes);
   leave_line(task, lock);
 }
 
@@ -199,7 +242,10 @@ kvc_status Queues::wait_line(const base::Token &token, uint64_t deadline, Error 
   while (auto *seq = static_cast<Sequence *>(store_.seqs().queued(token))) {
     for (Task *task = seq->line.front(); task && held_count_; task = seq->line.next(task))
       if (task->state == Task::State::held) start_held(*task->queue);
-    if (clock_.now_ns() >= deadline) return fail(error, KVC_ERR_TIMEOUT, "queued calls on kvc_seq were not through by the deadline");
+    if (clock_.now_ns() >= deadline) {
+      timeouts_.fetch_add(1, std::memory_order_relaxed);
+      return fail(error, KVC_ERR_TIMEOUT, "queued calls on kvc_seq were not through by the deadline");
+    }
     if (host_driven_ && run_one(lock)) continue;
     wait(changed_cv_, changed_waiters_, slice(deadline), lock);
     look_again(lock);

@@ -280,6 +280,51 @@ TEST_F(QueueRules, a_save_and_a_restore_run_in_a_queue_too) {
   EXPECT_EQ(unlink(same.c_str()), 0);
 }
 
+TEST_F(QueueRules, gets_that_run_as_one_have_results_of_their_own) {
+  constexpr size_t count = 40;
+  QueueHandle deep = make_queue(host.store, count);
+  std::vector<std::string> keys;
+  std::vector<std::vector<uint8_t>> values, got;
+  std::vector<kvc_bytes> parts(count);
+  std::vector<kvc_object> objects(count);
+  for (size_t i = 0; i < count; i++) {
+    keys.push_back("key " + std::to_string(i));
+    values.emplace_back(100 + i, static_cast<uint8_t>(i));
+    got.emplace_back(300, 0xEE);
+    parts[i] = {values[i].data(), values[i].size()};
+    objects[i].key = keys[i].data(), objects[i].key_size = keys[i].size(), objects[i].parts = &parts[i], objects[i].part_count = 1;
+    const bool absent = i == 0 || i == 17 || i == 18;
+    if (!absent) ASSERT_EQ(kvc_object_put(nullptr, host.scope, &objects[i], 1, nullptr, nullptr, &error), KVC_OK);
+  }
+  const auto wanted = [](size_t i) { return i == 0 || i == 17 || i == 18 ? KVC_ERR_NOT_FOUND : i == 5 ? KVC_ERR_RANGE : i == 6 ? KVC_ERR_ARGUMENT : KVC_OK; };
+  for (size_t i = 0; i < count; i++) {
+    const kvc_call call = queued(deep, i, KVC_CALL_MORE);
+    parts[i] = {got[i].data(), i == 5 ? 9u : 300u};
+    if (i == 6) objects[i].key_size = 65;
+    ASSERT_EQ(kvc_object_get(nullptr, host.scope, &objects[i], 1, nullptr, &call, &error), KVC_OK) << error.message;
+  }
+  const auto results = drain(deep);
+  ASSERT_EQ(results.size(), count);
+  std::vector<int> seen(count);
+  for (const kvc_result &r : results) {
+    const size_t i = r.user;
+    ASSERT_LT(i, count);
+    seen[i]++;
+    EXPECT_EQ(r.status, wanted(i)) << i << ": " << r.message;
+    EXPECT_EQ(objects[i].status, wanted(i));
+    EXPECT_EQ(r.done, wanted(i) == KVC_OK);
+    EXPECT_EQ(r.message[0] != 0, wanted(i) != KVC_OK);
+    if (wanted(i) != KVC_OK) continue;
+    EXPECT_EQ(r.bytes, 100 + i);
+    EXPECT_EQ(r.bytes_host, 100 + i);
+    EXPECT_EQ(objects[i].value_size, 100 + i);
+    EXPECT_EQ(objects[i].tier, static_cast<uint32_t>(KVC_TIER_HOST));
+    got[i].resize(values[i].size());
+    EXPECT_EQ(got[i], values[i]);
+  }
+  EXPECT_EQ(seen, std::vector<int>(count, 1));
+}
+
 TEST_F(QueueRules, a_released_sequence_is_stale_at_once_and_its_queued_calls_deliver) {
   Rows in(16);
   const kvc_rows write = in.fill(1, 0).describe(0);

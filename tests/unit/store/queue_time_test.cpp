@@ -95,6 +95,9 @@ TEST_P(QueueTime, a_call_that_was_not_started_by_its_deadline_gives_TIMEOUT_and_
   EXPECT_EQ(results[0].retry, static_cast<uint32_t>(KVC_RETRY_LATER));
   EXPECT_NE(std::string(results[0].message).find("deadline"), std::string::npos);
   EXPECT_EQ(given(seq), 0u);
+  auto metrics = sized<kvc_metrics>();
+  ASSERT_EQ(kvc_metrics_read(&metrics, store, &error), KVC_OK);
+  EXPECT_EQ(metrics.timeouts, 1u);
 }
 
 TEST_P(QueueTime, without_a_timeout_of_its_own_a_call_has_that_of_the_store_and_with_FOREVER_none) {
@@ -262,6 +265,22 @@ TEST_P(QueueTime, a_blocking_call_gives_up_at_its_deadline_when_those_before_it_
   lease.reset();
   EXPECT_EQ(drain_until(queue, 1)[0].status, KVC_OK);
   EXPECT_EQ(given(seq), count);
+}
+
+TEST(QueueEvents, the_descriptor_is_readable_while_events_wait_too) {
+  StoreHandle store = open_with({}, Host::options_of(2u << 20, KVC_OPEN_HOST_DRIVEN));
+  QueueHandle queue = make_queue(store);
+  int fd;
+  ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);
+  kvc::store::QueueUse use;
+  kvc::base::Error error;
+  ASSERT_EQ(use.enter(kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_queue *>(queue))), error), KVC_OK);
+  use.store().queues().set_events(use.queue(), true);
+  EXPECT_TRUE(readable(fd));
+  EXPECT_EQ(drain(queue).size(), 0u);
+  EXPECT_TRUE(readable(fd)) << "events are not results";
+  use.store().queues().set_events(use.queue(), false);
+  EXPECT_FALSE(readable(fd));
 }
 
 TEST(QueueClock, threads_of_kvc_see_that_a_deadline_passes_while_nobody_drains) {
