@@ -24,6 +24,7 @@ kvc_status expected_status(const std::string &point) {
       {kNew, KVC_ERR_NO_MEMORY},
       {"base.random.fill", KVC_ERR_IO},         {kHashContext, KVC_ERR_NO_MEMORY},        {"memory.arena.map", KVC_ERR_NO_MEMORY},  {"memory.resource.allocate", KVC_ERR_NO_MEMORY},
       {"memory.slab.take", KVC_ERR_FULL},       {"seq.index.reserve", KVC_ERR_NO_MEMORY}, {"store.append.reserved", KVC_ERR_NO_MEMORY},
+      {"queue.event.create", KVC_ERR_IO},       {"queue.thread.create", KVC_ERR_NO_MEMORY},
   };
   if (point.starts_with("io.")) return KVC_ERR_IO;
   const auto found = statuses.find(point);

@@ -1,6 +1,7 @@
 #include "scenario.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -30,6 +31,7 @@ Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(m
   add_sequences();
   add_branches();
   add_reads();
+  add_queue();
   add_views();
   add_files();
   add_objects();
@@ -174,7 +176,7 @@ void Scenario::add_branches() {
   add("append to the private one", [this] { return append(private_, {}, 37, 70, 0, 3, 12); });
 }
 
-kvc_status Scenario::gather(kvc_seq *seq, int runs, bool blocks, bool list) {
+kvc_status Scenario::gather(kvc_seq *seq, int runs, bool blocks, bool list, kvc_queue *queue) {
   model::Random random(9);
   std::vector<std::unique_ptr<model::Block>> to;
   std::vector<kvc_rows> rows;
@@ -195,7 +197,14 @@ kvc_status Scenario::gather(kvc_seq *seq, int runs, bool blocks, bool list) {
   }
   kvc_result result;
   KVC_INIT(&result);
-  return kvc_gather(&result, seq, rows.data(), rows.size(), nullptr, &error_);
+  kvc_call call;
+  KVC_INIT(&call);
+  call.queue = queue;
+  if (const kvc_status status = kvc_gather(&result, seq, rows.data(), rows.size(), &call, &error_); status != KVC_OK || !queue) return status;
+  for (size_t count = 0; count == 0;)
+    if (kvc_queue_drain(&result, 1, &count, queue, 1000000, &error_) != KVC_OK) return error_.status;
+  std::snprintf(error_.message, sizeof error_.message, "%s", result.message);
+  return result.status;
 }
 
 void Scenario::add_reads() {
@@ -221,6 +230,12 @@ void Scenario::add_reads() {
     return kvc_scope_get_info(&info, scope_, &error_);
   });
   add("store_verify", [this] { return verify(); });
+}
+
+void Scenario::add_queue() {
+  add("queue_create", [this] { return kvc_queue_create(&queue_, store_, nullptr, &error_); });
+  add("gather in a queue", [this] { return gather(first_, 1, false, false, queue_); });
+  add("gather many runs into blocks in a queue", [this] { return gather(private_, 60, true, false, queue_); });
 }
 
 void Scenario::add_views() {
@@ -429,6 +444,7 @@ std::string Scenario::lengths() {
 
 std::string Scenario::release() {
   const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
+  if (kvc_queue_release(std::exchange(queue_, nullptr), &error_) != KVC_OK) return failed("queue_release");
   for (kvc_seq **seq : sequences())
     if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
   for (kvc_view **view : {&view_, &open_view_})

@@ -54,6 +54,7 @@ class Scenario {
   void add_sequences();
   void add_branches();
   void add_reads();
+  void add_queue();
   void add_views();
   void add_files();
   void add_objects();
@@ -63,7 +64,7 @@ class Scenario {
   kvc_status put_typed();
   kvc_status fill();
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
-  kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list);
+  kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list, kvc_queue *queue = nullptr);
   void snapshot_rows(std::string &to, kvc_seq *seq);
   std::array<kvc_seq **, 8> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_, &restored_, &fresh_}; }
 
@@ -76,6 +77,7 @@ class Scenario {
   kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr, *restored_ = nullptr, *fresh_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
   kvc_view *view_ = nullptr, *open_view_ = nullptr;
+  kvc_queue *queue_ = nullptr;
   std::vector<int32_t> prompt_, other_;
   std::string folder_;  // for files; gone with the scenario
 };
