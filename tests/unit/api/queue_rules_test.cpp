@@ -287,6 +287,7 @@ TEST_F(QueueRules, gets_that_run_as_one_have_results_of_their_own) {
   std::vector<std::vector<uint8_t>> values, got;
   std::vector<kvc_bytes> parts(count);
   std::vector<kvc_object> objects(count);
+  keys.reserve(count);  // short strings lie where they stand
   for (size_t i = 0; i < count; i++) {
     keys.push_back("key " + std::to_string(i));
     values.emplace_back(100 + i, static_cast<uint8_t>(i));
