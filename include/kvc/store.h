@@ -14,13 +14,15 @@
 extern "C" {
 #endif
 
-/** Where log lines go, the only callback of this library.  Called on any thread of kvc, also on one that is inside a call; it must not
- * call kvc and should not block.  `level` is 1 error, 2 warning, 3 information, 4 debugging; `line` is borrowed, one line without its end;
- * `context` is kvc_store_options.log_context. */
+/** Where log lines go, the only callback of this library, which writes nothing to stdout or stderr.  Called on any thread of kvc, also on one
+ * that is inside a call; it must not call kvc and should not block.  Lines are about: a store opened and closed (3); refusals for want of
+ * room and by a quota, leases that lapsed, events that were dropped (2); checks that failed, traces that could not be written (1).  Of one
+ * cause there is one line in ten seconds: the next says how many came between, the close how many came since.  `level` is 1 error,
+ * 2 warning, 3 information, 4 debugging; `line` is borrowed, one line without its end; `context` is kvc_store_options.log_context. */
 typedef void (*kvc_log_fn)(uint32_t level, const char *line, void *context);
 
 /** Limits and defaults of a store.  All zero is a good start: a quarter of the machine's memory, nothing else.
- * Built: memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us, lease_ms and the flags
+ * Built: memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us, lease_ms, log, log_context, log_level and the flags
  * KVC_OPEN_HOST_DRIVEN, KVC_OPEN_WAIT, KVC_OPEN_ZERO, KVC_OPEN_POPULATE, KVC_OPEN_VERIFY_READS.
  * Not built yet, KVC_ERR_UNSUPPORTED when set: all other members and flags. */
 typedef struct kvc_store_options {
@@ -299,8 +301,9 @@ typedef struct kvc_scope_info {
 
 /** Makes a scope, or joins it.  Cheap; the same names, salt and shape give an equal scope.  Creating it again with other limits (bytes_max,
  * ttl_ms, precision) changes them for all; 0 takes a limit away.  A quota below what is held is accepted: what nobody holds goes before the
- * call returns, the rest when it was let go and the scope needs room.  With its first ttl_ms what a scope holds counts as used now.  The first quota of a scope that holds something already looks once at
- * everything the store holds; rows that are open then count when they are sealed.
+ * call returns, the rest when it was let go and the scope needs room.  With its first ttl_ms what a scope holds counts as used now.  The
+ * first limit of a scope that holds something already looks once at everything the store holds; rows that are open then count when they
+ * are sealed.
  * @param out     given: the scope, ended by kvc_scope_release; NULL on failure
  * @param store   borrowed: the store
  * @param options borrowed: names, shape, limits; model is required

@@ -101,24 +101,44 @@ class HandleOut {
 [[nodiscard]] kvc_status read_queued(kvc_call &out, store::QueueUse &queue, const kvc_call *call, Error &error);
 [[nodiscard]] kvc_status fail_description(const store::DescriptionFull &full, Error &error);
 
+/// Runs a call as a span of the store's trace.
+template <typename Call>
+[[gnu::noinline, gnu::cold]] kvc_status run_traced(Call &call, store::Trace &trace, store::Trace::Ids ids, kvc_result &result, Error &error) {
+  const store::Trace::WithIds with(ids);
+  const uint64_t begin_ns = store::Trace::now_ns();
+  const kvc_status status = call.run(result, error);
+  trace.add(store::operation_name(Call::operation), begin_ns, status, result.bytes);
+  return status;
+}
+
+[[nodiscard]] inline store::Trace::Ids trace_ids(const kvc_call *call) {
+  if (!call || call->size < offsetof(kvc_call, trace_low) + sizeof call->trace_low) return {};
+  return {call->trace_high, call->trace_low};
+}
+
 /// A call as a queue keeps it.
 template <typename Call>
 class Queued final : public store::Work {
  public:
+  Queued(Store &store, store::Trace::Ids ids) : store_(store), ids_(ids) {}
   Call call;
   kvc_status run(kvc_result &result, Error &error) override {
-    return caught(error, [&] { return call.run(result, error); });
+    return caught(error, [&] { return store_.trace().on() ? run_traced(call, store_.trace(), ids_, result, error) : call.run(result, error); });
   }
   void settle(kvc_status status) override {
     if constexpr (requires { call.settle(status); }) call.settle(status);
   }
   const void *kind() override {
-    if constexpr (requires { call.kind(); }) return call.kind();
+    if constexpr (requires { call.kind(); }) return store_.trace().on() ? nullptr : call.kind();  // each is a span
     else return nullptr;
   }
   void run_together(std::span<Task *const> tasks, std::span<bool> done) override {
     if constexpr (requires { call.kind(); }) Call::run_together(tasks, done);
   }
+
+ private:
+  Store &store_;
+  const store::Trace::Ids ids_;
 };
 
 template <typename Call, typename... Args>
@@ -132,7 +152,7 @@ template <typename Call, typename... Args>
     KVC_TRY(queues.admit(&task, queue.queue(), c, Call::operation, e));
     const kvc_status status = caught(e, [&]() -> kvc_status {
       try {
-        auto *work = new (task->copies.take(sizeof(Queued<Call>), alignof(Queued<Call>))) Queued<Call>;
+        auto *work = new (task->copies.take(sizeof(Queued<Call>), alignof(Queued<Call>))) Queued<Call>(queue.store(), trace_ids(&c));
         task->work = work;
         Intake in(call, queue.store(), *task);
         KVC_TRY(work->call.read(in, e, args...));
@@ -165,7 +185,8 @@ template <typename Call, typename... Args>
   Call c;
   Intake in(call);
   KVC_TRY(c.read(in, error, args...));
-  const kvc_status status = c.run(result, error);
+  store::Trace &trace = in.store().trace();
+  const kvc_status status = trace.on() ? run_traced(c, trace, trace_ids(call), result, error) : c.run(result, error);
   if (status == KVC_ERR_FULL && !error.never && in.store().queues().waits()) [[unlikely]] return run_when_room(c, in, call, result, error);
   return status;
 }

@@ -64,7 +64,9 @@ kvc_status kvc_store_step(uint32_t *more, kvc_store *store, uint64_t budget_us, 
     Store *s;
     KVC_TRY(store_of(&s, store, e));
     if (!more) return fail(e, KVC_ERR_ARGUMENT, "more is NULL");
-    return s->queues().step(more, budget_us, e);
+    KVC_TRY(s->queues().step(more, budget_us, e));
+    if (s->expire()) *more = 1;
+    return KVC_OK;
   });
 }
 

@@ -67,6 +67,7 @@ void Index::enter_name(uint32_t id) {
 void Index::leave_name(uint32_t id) {
   const auto hash_of = [this](uint32_t other) { return hash(at(other)->name); };
   const bool object = at(id)->flags & node_object;
+  if (names_watched_ && !(at(id)->flags & (node_object | node_piece))) [[unlikely]] sink_->name_left(*at(id), owner(ref_of(id)));
   if (object) objects_.erase(id, hash_of);
   else chunks_.erase(id, hash_of);
   (object ? named_objects_ : named_chunks_)--;

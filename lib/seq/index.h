@@ -67,6 +67,8 @@ class NodeSink {
  public:
   virtual ~NodeSink() = default;
   virtual void released(Ref ref, const Node &node, const Owner &owner) noexcept = 0;
+  /// Of a chunk that nobody finds any more, if that is watched.
+  virtual void name_left(const Node &, const Owner &) noexcept {}
 };
 
 class Index {
@@ -147,6 +149,10 @@ class Index {
   /// Nothing is older, whatever uses were not recorded yet.
   bool none_older(uint32_t scope, uint64_t tick) const;
 
+  /// From now on the sink hears of names that leave, or no more.
+  void watch_names(bool watch) { names_watched_ = watch; }
+  bool names_watched() const { return names_watched_; }
+
   uint64_t chunk_count() const { return live_count_ - object_count_ - piece_count_; }
   uint64_t object_count() const { return object_count_; }
 
@@ -205,6 +211,7 @@ class Index {
   uint64_t named_chunks_ = 0, named_objects_ = 0;
   LruHeap heap_;
   std::pmr::vector<Limited *> limited_;  // by scope; null: not limited
+  bool names_watched_ = false;
   uint64_t live_count_ = 0, object_count_ = 0, piece_count_ = 0, reserved_ = 0;
 };
 

@@ -54,7 +54,7 @@ kvc_status Store::check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *
   if (static_cast<uint32_t>(ids[0]) == chunk_tokens &&
       namer.next(parent, ids + 1, static_cast<uint32_t>(chunk_tokens), chunk * chunk_tokens, seq.extras.all()) == name)
     return KVC_OK;
-  metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+  checksum_failed("a chunk with its token ids");
   std::lock_guard lock(mutex_);
   index_->drop(ref);
   return fail(error, KVC_ERR_GONE, "the token ids of the chunk at token %llu do not match its name: it was dropped; truncate to that or less to go on",

@@ -80,9 +80,16 @@ bool Store::expire_some(uint64_t now_ns) {
   return left == 0;
 }
 
-bool Store::expire(uint64_t now_ns) {
-  std::lock_guard lock(mutex_);
-  return expiry_.any() && expire_some(now_ns);
+bool Store::expire() {
+  const uint64_t before = metrics_.expired.load(std::memory_order_relaxed);
+  bool more;
+  {
+    const LapsesToLog lapses{*this};
+    std::lock_guard lock(mutex_);
+    more = expiry_.any() && expire_some(clock_.now_ns());
+  }
+  if (metrics_.expired.load(std::memory_order_relaxed) != before) queues_.room_freed();
+  return more;
 }
 
 /// Somebody needs room.  True: something went.  Under the lock.
@@ -97,6 +104,7 @@ Store::Aging::Aging(Store &owner, Scope &scope) {
   if (!scope.ages.load(std::memory_order_relaxed)) return;
   store_ = &owner;
   const uint64_t now_ns = store_->clock_.now_ns();
+  const LapsesToLog lapses{owner};
   for (int left = 0; left == 0;) {  // others come between
     std::lock_guard lock(store_->mutex_);
     store_->reap(now_ns);

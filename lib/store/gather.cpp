@@ -26,7 +26,7 @@ kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, 
   status = KVC_OK;
 #endif
   if (status == KVC_OK) return KVC_OK;
-  metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+  checksum_failed("a page");
   std::lock_guard lock(mutex_);
   index_->drop(ref);
   return status;

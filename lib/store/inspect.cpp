@@ -16,6 +16,7 @@ void Store::info(kvc_store_info &info) {
   info.seq_count = seq_handles_.live_count();
   info.lease_count = lease_handles_.live_count();
   info.view_count = view_handles_.live_count();
+  const LapsesToLog lapses{*this};
   std::lock_guard lock(mutex_);
   reap(clock_.now_ns());
   reads_.settle(*index_);
@@ -46,13 +47,13 @@ kvc_status Store::verify_object(const seq::Node &node, Error &error) {
   const auto &header = *reinterpret_cast<const ObjectHeader *>(slot);
 #ifndef KVC_MUTATE_CHECKSUM
   if (header.sum != header_sum(header)) {  // and nothing else of it is to be trusted
-    metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+    checksum_failed("an object");
     return fail(error, KVC_ERR_CORRUPT, "an object's header does not match its sum");
   }
 #endif
   if (node.flags & seq::node_typed) {
     const kvc_status status = verify_typed(slot, error);
-    if (status != KVC_OK) metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+    if (status != KVC_OK) checksum_failed("an object");
     return status;
   }
   const uint64_t bytes = header.value_bytes;
@@ -61,7 +62,7 @@ kvc_status Store::verify_object(const seq::Node &node, Error &error) {
     const bool match = kernels::table().sum(slot + sizeof(ObjectHeader) + i * object_piece_bytes, std::min(object_piece_bytes, bytes - i * object_piece_bytes)) == sums[i];
 #ifndef KVC_MUTATE_CHECKSUM
     if (!match) {
-      metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+      checksum_failed("an object");
       return fail(error, KVC_ERR_CORRUPT, "an object's piece %llu of 1 MiB does not match its sum", static_cast<unsigned long long>(i));
     }
 #else

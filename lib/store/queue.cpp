@@ -193,6 +193,7 @@ kvc_status Queues::release(const base::Token &token, Error &error) {
   std::erase(all_, &queue);
   lock.unlock();
   while (const Task *task = queue.finished.pop_front()) store_.release_given(task->result);
+  store_.end_events(queue);
   destroy(&queue);
   return KVC_OK;
 }

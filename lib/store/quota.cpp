@@ -16,6 +16,7 @@ bool Store::evict_over_quota(Scope &scope, uint64_t bytes) {
 kvc_status Store::count_slot(QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error) {
   const uint64_t rounded = memory::Slab::rounded_bytes(bytes);
   const auto needed = static_cast<unsigned long long>(rounded);
+  const LapsesToLog lapses{*this};
   std::lock_guard lock(mutex_);
   const uint64_t max = scope.bytes_max.load(std::memory_order_relaxed);
   if (max && rounded > max)  // before anything is evicted for it
@@ -39,8 +40,13 @@ bool Store::is_over_quota(Scope &scope, uint64_t bytes) {
 }
 
 kvc_status Store::take_slot(memory::SlotId *slot, QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error) {
-  if (scope.bytes_max.load(std::memory_order_relaxed)) KVC_TRY(count_slot(quota, bytes, scope, error));
-  const kvc_status status = take_slot(slot, bytes, error);
+  kvc_status status = KVC_OK;
+  if (scope.bytes_max.load(std::memory_order_relaxed)) status = count_slot(quota, bytes, scope, error);
+  if (status != KVC_OK) {
+    log_.line(Log::warning, Log::Cause::quota, "%s", error.message);
+    return status;
+  }
+  status = take_slot(slot, bytes, error);
   if (status != KVC_OK) quota->end();
   return status;
 }

@@ -141,7 +141,7 @@ kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<c
   made.length = count;
   if (complete == shared) return KVC_OK;
   std::lock_guard lock(mutex_);
-  index_->reserve(static_cast<uint32_t>(complete - shared));
+  index_->reserve(static_cast<uint32_t>(complete - shared), made.scope->id);
   return KVC_OK;
 }
 

@@ -139,7 +139,7 @@ void Store::Restoring::reserve() {
   pieces.reserve(3 * uint64_t{layout.layer_count()});
   std::lock_guard lock(store.mutex_);
   const auto nodes = static_cast<uint32_t>(table.sealed() - seq->sealed);
-  store.index_->reserve(nodes);
+  store.index_->reserve(nodes, seq->scope->id);
   reserved = nodes;
 }
 

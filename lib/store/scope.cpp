@@ -152,7 +152,16 @@ void Store::scope_clear(kvc_result &result, Scope &scope) {
   reads_.settle(*index_);
   const uint64_t count = scope.chunk_count + scope.object_count, bytes = scope.bytes_host;
   scope.key_order.clear();
+  clearing_ = true;
   index_->clear(scope.id);
+  clearing_ = false;
+  if (index_->names_watched()) {
+    Event event;
+    event.kind = KVC_EVENT_CLEARED;
+    event.tier_from = KVC_TIER_HOST;
+    event.scope = scope.name;
+    tell(event, {});
+  }
   result.done = count - scope.chunk_count - scope.object_count;
   result.bytes = result.bytes_host = bytes - scope.bytes_host;
   queues_.room_freed();

@@ -115,6 +115,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
     open_bytes_.fetch_sub(slab_.bytes(open.slot), std::memory_order_relaxed);
     open.slot = {};  // the node's now
     if (pieces) seq.pieces->pending.push_back(chunk);
+    if (index_->names_watched()) [[unlikely]] tell_stored(seq, ref, chunk);
   }
   open_chunk_unref(&open);
   // The new tip holds all before it.
@@ -124,6 +125,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
 }
 
 void Store::seal(Sequence &seq, uint64_t sealed, PiecePlan *pieces) {
+  const TraceSpan span(trace_, "seal");
   const uint64_t count = sealed - seq.sealed;
   for (uint64_t i = 0; i < count; i++) {
     OpenChunk *open = seq.open[i];

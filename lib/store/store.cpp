@@ -35,10 +35,10 @@ kvc_status check_options(const char *uri, const kvc_store_options &o, Error &err
   } later[] = {{"nvme_bytes", o.nvme_bytes != 0}, {"device_bytes", o.device_bytes != 0}, {"connect_timeout_us", o.connect_timeout_us != 0}, {"directory", o.directory != nullptr},
                {"tenant", o.tenant != nullptr}, {"key_file", o.key_file != nullptr}, {"certificate_file", o.certificate_file != nullptr},
                {"authority_file", o.authority_file != nullptr}, {"providers", o.providers != nullptr}, {"copies", o.copies != 0},
-               {"copies_acked", o.copies_acked != 0}, {"log", o.log != nullptr}, {"log_level", o.log_level != 0},
-               {"resident_summary", o.resident_summary != 0}, {"precision", o.precision != nullptr}};
+               {"copies_acked", o.copies_acked != 0}, {"resident_summary", o.resident_summary != 0}, {"precision", o.precision != nullptr}};
   for (const auto &option : later)
     if (option.set) return fail(error, KVC_ERR_UNSUPPORTED, "%s: not built yet for \"mem:\"", option.name);
+  if (o.log_level > 4) return fail(error, KVC_ERR_ARGUMENT, "log_level %u: 1 error, 2 warning, 3 information, 4 debugging", o.log_level);
   if (o.seq_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "seq_max %u: at most %u", o.seq_max, base::HandleTable::kIndexMax);
   if (o.view_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "view_max %u: at most %u", o.view_max, base::HandleTable::kIndexMax);
   if (o.queue_max > base::HandleTable::kIndexMax) return fail(error, KVC_ERR_ARGUMENT, "queue_max %u: at most %u", o.queue_max, base::HandleTable::kIndexMax);
@@ -54,7 +54,7 @@ Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
       lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_),
       view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_), queues_(*this, &resource_, clock_, o, slot, generation), store_generation_(generation),
-      reads_(&resource_), expiry_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
+      reads_(&resource_), log_(o, clock_), trace_(&resource_), expiry_(&resource_), rings_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
 
 Store::~Store() = default;
 
@@ -100,6 +100,9 @@ kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options
   t.store = slot;
   t.generation = generation;
   base::store_slot_publish(slot, store, generation);
+  store->log_.line(Log::information, Log::Cause::store, "opened \"%s\": memory_bytes %llu, seq_max %u, open_bytes_max %llu, lease_ms %llu", uri,
+                   static_cast<unsigned long long>(store->slab_.capacity_bytes()), store->seq_max_, static_cast<unsigned long long>(store->open_bytes_max_),
+                   static_cast<unsigned long long>(store->lease_ns_ / 1000000u));
   *token = base::token_pack(t);
   return KVC_OK;
 }
@@ -107,6 +110,12 @@ kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options
 kvc_status Store::close(Error &error) {
   if (const uint32_t views = view_handles_.live_count()) return fail(error, KVC_ERR_BUSY, "%u %s held: release them first", views, views == 1 ? "view is" : "views are");
   queues_.close();
+  log_lapses();
+  log_.line(Log::information, Log::Cause::store, "closed: it held %llu chunks and %llu objects in %llu of %llu bytes; %llu of %llu tokens were found, %llu chunks and objects evicted",
+            static_cast<unsigned long long>(index_->chunk_count()), static_cast<unsigned long long>(index_->object_count()), static_cast<unsigned long long>(slab_.used_bytes()),
+            static_cast<unsigned long long>(slab_.capacity_bytes()), static_cast<unsigned long long>(metrics_.hit_tokens), static_cast<unsigned long long>(metrics_.match_tokens),
+            static_cast<unsigned long long>(metrics_.evicted_chunks));
+  log_.end();
   const auto next = std::max({queues_.handles().next_generation(), scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), view_handles_.next_generation(), store_generation_ + 1});
   base::store_slot_give(slot_, next);
   seq_handles_.each([this](uint32_t, void *object) {
@@ -118,6 +127,7 @@ kvc_status Store::close(Error &error) {
     SequenceDelete{&resource_}(seq);
   });
   lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
+  for (EventRing *ring : rings_) destroy(&resource_, ring);
   for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
   delete this;
   return KVC_OK;
@@ -185,21 +195,51 @@ void Store::reap(uint64_t now_ns) {
 }
 
 kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) {
+  kvc_status status = KVC_OK;
   if (bytes > slab_.capacity_bytes())  // before anything is evicted for it
-    return base::fail_never(error, KVC_ERR_FULL, "%llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(slab_.capacity_bytes()));
-  for (;;) {
-    const kvc_status status = slab_.take(slot, bytes, error);
+    status = base::fail_never(error, KVC_ERR_FULL, "%llu bytes are needed: memory_bytes is %llu; open the store with more memory_bytes", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(slab_.capacity_bytes()));
+  while (status == KVC_OK) {
+    status = slab_.take(slot, bytes, error);
     if (status != KVC_ERR_FULL) return status;
-    std::lock_guard lock(mutex_);
-    const uint64_t now_ns = clock_.now_ns();
-    reap(now_ns);
-    reads_.settle(*index_);
-    if (expire_for_room(now_ns)) continue;
-    if (!index_->evict())
-      return fail(error, KVC_ERR_FULL, "%llu bytes are needed: %llu of %llu are in use, all of them open or leased", static_cast<unsigned long long>(bytes),
-                  static_cast<unsigned long long>(slab_.used_bytes()), static_cast<unsigned long long>(slab_.capacity_bytes()));
-    metrics_.evicted_chunks.fetch_add(1, std::memory_order_relaxed);
+    if (evict_for_room()) status = KVC_OK;
+    else
+      status = fail(error, KVC_ERR_FULL, "%llu bytes are needed: %llu of %llu are in use, all of them open or leased", static_cast<unsigned long long>(bytes),
+                    static_cast<unsigned long long>(slab_.used_bytes()), static_cast<unsigned long long>(slab_.capacity_bytes()));
   }
+  log_.line(Log::warning, Log::Cause::full, "%s", error.message);
+  return status;
+}
+
+/// What expired, or the least recently used.  False: everything left is held.
+bool Store::evict_for_room() {
+  const TraceSpan span(trace_, "evict");
+  const LapsesToLog lapses{*this};
+  std::lock_guard lock(mutex_);
+  const uint64_t now_ns = clock_.now_ns();
+  reap(now_ns);
+  reads_.settle(*index_);
+  if (expire_for_room(now_ns)) return true;
+  if (!index_->evict()) return false;
+  metrics_.evicted_chunks.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Store::log_lapses() {
+  const uint64_t all = metrics_.lapsed_leases.load(std::memory_order_relaxed);
+  if (all == lapses_logged_.load(std::memory_order_relaxed)) return;
+  const uint64_t more = all - std::min(all, lapses_logged_.exchange(all, std::memory_order_relaxed));
+  if (more) log_.line(Log::warning, Log::Cause::lapsed, "%llu lease%s lapsed: a host that still needs what they held has to call within lease_ms", static_cast<unsigned long long>(more), more == 1 ? "" : "s");
+}
+
+void Store::checksum_failed(const char *what) {
+  metrics_.checksum_failures.fetch_add(1, std::memory_order_relaxed);
+  log_.line(Log::error, Log::Cause::checksum, "%s failed its check and was dropped: memory may be damaged", what);
+}
+
+kvc_status Store::trace_record(const char *path, Error &error) {
+  const kvc_status status = path ? trace_.start(path, error) : trace_.stop(error);
+  if (status != KVC_OK) log_.line(Log::error, Log::Cause::trace, "trace: %s", error.message);
+  return status;
 }
 
 }  // namespace kvc::store

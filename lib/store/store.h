@@ -13,11 +13,14 @@
 #include "memory/resource.h"
 #include "memory/slab.h"
 #include "seq/index.h"
+#include "store/events.h"
 #include "store/expiry.h"
+#include "store/log.h"
 #include "store/queue.h"
 #include "store/reads.h"
 #include "store/scope.h"
 #include "store/sequence.h"
+#include "store/trace.h"
 
 /// Where ids meet bytes.  One lock (mutex_) covers the prefix index, scopes and leases; it is taken per call or per chunk, never per row:
 /// rows move under pins alone.
@@ -49,7 +52,7 @@ struct Lease {
 
 struct Metrics {
   std::atomic<uint64_t> match_calls{0}, match_tokens{0}, hit_tokens{0}, gather_bytes{0}, append_bytes{0}, evicted_chunks{0},
-      evicted_by_quota{0}, expired{0}, checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0};
+      evicted_by_quota{0}, expired{0}, dropped_events{0}, checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0};
 };
 
 class Store final : seq::NodeSink {
@@ -98,9 +101,18 @@ class Store final : seq::NodeSink {
   void info(kvc_store_info &info);
   [[nodiscard]] kvc_status verify(kvc_verify_info &info, Error &error);
   void metrics(kvc_metrics &out);
+  [[nodiscard]] kvc_status metrics_text(char *text, size_t capacity, size_t *size, Error &error);
+
+  [[nodiscard]] kvc_status event_watch(Queue &queue, const Scope *scope, uint32_t mask, Error &error);
+  size_t event_drain(kvc_event *events, size_t capacity, Queue &queue);
+  void end_events(const Queue &queue);
+
+  /// A file; null: ends it.
+  [[nodiscard]] kvc_status trace_record(const char *path, Error &error);
+  Trace &trace() { return trace_; }
 
   /// Background work: drops some of what was not used for its time to live.  True: there may be more.
-  bool expire(uint64_t now_ns);
+  bool expire();
 
   /// Uses of handles by a call: ScopeUse in scope_use.h, SeqUse in api/shim.h.
   base::HandleTable &scopes() { return scope_handles_; }
@@ -130,6 +142,7 @@ class Store final : seq::NodeSink {
   kvc_status init(const kvc_store_options &options, const Seams &seams, Error &error);
 
   void released(Ref ref, const seq::Node &node, const seq::Owner &owner) noexcept override;
+  void name_left(const seq::Node &node, const seq::Owner &owner) noexcept override;
   kvc_status find_or_make_scope(Scope **out, const seq::Name &name, seq::Shape &&shape, Error &error);
   void forget_scope(Scope *scope);
 
@@ -140,11 +153,23 @@ class Store final : seq::NodeSink {
   /// The same for a scope: first its quota, for which it evicts its own.
   kvc_status take_slot(memory::SlotId *slot, QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error);
 
+  bool evict_for_room();
+
   // quota.cpp
   kvc_status count_slot(QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error);
   bool evict_over_quota(Scope &scope, uint64_t bytes);
   bool is_over_quota(Scope &scope, uint64_t bytes);
   void shrink(Scope &scope);
+
+  // metrics.cpp
+  static constexpr size_t scope_labels_max = 64;
+  struct ScopeSample;
+  size_t sample_scopes(std::span<ScopeSample, scope_labels_max + 1> samples);
+
+  // events.cpp
+  EventRing *ring_of(const Queue &queue) const;
+  void tell(const Event &event, std::span<const int32_t> ids);
+  void tell_stored(const Sequence &seq, Ref ref, uint64_t chunk);
 
   // expiry.cpp
   /// Around a call on what a scope holds: what expired is gone before it, and what it uses was used by its end.
@@ -168,6 +193,13 @@ class Store final : seq::NodeSink {
   void end_limits(Scope &scope);
   void set_limits(Scope &scope, const kvc_scope_options &options);
 
+  /// Tells the log of lapses, when the lock that was taken after it is free again.
+  struct LapsesToLog {
+    Store &store;
+    ~LapsesToLog() { store.log_lapses(); }
+  };
+  void log_lapses();
+  void checksum_failed(const char *what);
   /// Unpins what lapsed; under the lock.
   void reap(uint64_t now_ns);
 
@@ -321,7 +353,12 @@ class Store final : seq::NodeSink {
   std::mutex mutex_;
   std::optional<seq::Index> index_;
   Reads reads_;
+  Log log_;
+  Trace trace_;
+  std::atomic<uint64_t> lapses_logged_{0};
   Expiry expiry_;
+  std::pmr::vector<EventRing *> rings_;
+  bool clearing_ = false;
   std::pmr::map<seq::Name, Scope *> scopes_by_name_;
   std::pmr::vector<Scope *> scopes_by_id_;
   uint32_t scope_id_free_ = 0;  // none below it

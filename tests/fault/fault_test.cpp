@@ -23,6 +23,7 @@ kvc_status expected_status(const std::string &point) {
   static const std::map<std::string, kvc_status> statuses = {
       {kNew, KVC_ERR_NO_MEMORY},
       {"base.random.fill", KVC_ERR_IO},         {kHashContext, KVC_ERR_NO_MEMORY},        {"memory.arena.map", KVC_ERR_NO_MEMORY},  {"memory.resource.allocate", KVC_ERR_NO_MEMORY},
+      {"seq.index.limit", KVC_ERR_NO_MEMORY},   {"store.trace.write", KVC_ERR_IO},
       {"memory.slab.take", KVC_ERR_FULL},       {"seq.index.reserve", KVC_ERR_NO_MEMORY}, {"store.append.reserved", KVC_ERR_NO_MEMORY},
       {"queue.event.create", KVC_ERR_IO},       {"queue.thread.create", KVC_ERR_NO_MEMORY},
   };

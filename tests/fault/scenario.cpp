@@ -257,11 +257,13 @@ void Scenario::add_views() {
 /// Sequences into files and back: what is held is taken as it is, what is not is read.
 void Scenario::add_files() {
   const auto path = [this](const char *name) { return folder_ + "/" + name; };
+  add("trace_record", [=, this] { return kvc_trace_record(store_, path("trace").c_str(), &error_); });
   add("seq_save", [=, this] { return kvc_seq_save(first_, path("first").c_str(), nullptr, &error_); });
   add("seq_save over a file", [=, this] { return kvc_seq_save(private_, path("first").c_str(), nullptr, &error_); });
   add("seq_save of another", [=, this] { return kvc_seq_save(late_, path("late").c_str(), nullptr, &error_); });
   add("seq_restore of what nobody else has", [=, this] { return kvc_seq_restore(&fresh_, scope_, path("first").c_str(), nullptr, nullptr, &error_); });
   add("seq_restore of what is held", [=, this] { return kvc_seq_restore(&restored_, scope_, path("late").c_str(), nullptr, nullptr, &error_); });
+  add("trace_record, its end", [this] { return kvc_trace_record(store_, nullptr, &error_); });
 }
 
 kvc_status Scenario::verify() { return kvc_store_verify(nullptr, store_, nullptr, &error_); }

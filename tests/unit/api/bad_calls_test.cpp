@@ -94,11 +94,10 @@ TEST_F(CallsTest, open) {
          static const auto p = sized<kvc_precision>();
          o.precision = &p;
        }},
-      {"log", [](kvc_store_options &o) { o.log = [](uint32_t, const char *, void *) {}; }},
-      {"log_level", [](kvc_store_options &o) { o.log_level = 1; }},
       {"resident_summary", [](kvc_store_options &o) { o.resident_summary = 1; }},
   };
   for (const auto &[name, set] : later) expect(open_with("mem:", set, &host.error), KVC_ERR_UNSUPPORTED, {name});
+  expect(open_with("mem:", [](kvc_store_options &o) { o.log_level = 5; }, &host.error), KVC_ERR_ARGUMENT, {"log_level 5"});
   EXPECT_EQ(open_with("mem:", nothing, &host.error), KVC_OK);
 }
 

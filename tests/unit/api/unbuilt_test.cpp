@@ -53,14 +53,6 @@ TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {
   expect(kvc_cluster_nodes(&node, 1, &count, host.store, &error), "kvc_cluster_nodes");
   expect(kvc_cluster_locate(&node, 1, &count, seq, 0, &error), "kvc_cluster_locate");
   expect(kvc_cluster_drain(host.store, "node", &error), "kvc_cluster_drain");
-  expect(kvc_metrics_text(text, 8, &count, host.store, &error), "kvc_metrics_text");
-  expect(kvc_trace_record(host.store, nullptr, &error), "kvc_trace_record");
-}
-
-TEST_F(Unbuilt, calls_on_events_are_unsupported_by_name) {
-  auto event = sized<kvc_event>();
-  expect(kvc_event_watch(queue, host.scope, 1, &error), "kvc_event_watch");
-  expect(kvc_event_drain(&event, 1, &count, queue, &error), "kvc_event_drain");
 }
 
 TEST_F(Unbuilt, calls_of_attention_are_unsupported_by_name) {

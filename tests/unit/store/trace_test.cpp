@@ -1,0 +1,177 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "limited_host.h"
+#ifdef KVC_FAULTS
+#include "base/fault.h"
+#endif
+
+/// Spans of calls in a file (kvc_trace_record), loaded by another program: Python's json.
+namespace {
+
+using namespace kvc_test;
+
+struct Line {
+  std::string name;
+  int status;
+  uint64_t bytes;
+  std::string trace;
+};
+
+struct TraceTest : testing::Test, LimitedHost {
+  ScopeHandle mine = scope("mine");
+  std::string path = (std::filesystem::temp_directory_path() / ("kvc_trace_" + std::to_string(getpid()) + ".json")).string();
+  ~TraceTest() override { std::filesystem::remove(path); }
+
+  void record(const char *to) { ASSERT_EQ(kvc_trace_record(store, to, &error), KVC_OK) << error.message; }
+  /// Fails the test when the file does not parse.
+  std::vector<Line> load() {
+    const std::string command = std::string(KVC_PYTHON) + " " + KVC_READ_TRACE + " " + path;
+    FILE *pipe = popen(command.c_str(), "r");
+    std::string text;
+    char buffer[4096];
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe));) text.append(buffer, n);
+    EXPECT_EQ(pclose(pipe), 0) << "does not parse";
+    std::vector<Line> lines;
+    std::istringstream in(text);
+    for (Line line; in >> line.name >> line.status >> line.bytes >> line.trace;) lines.push_back(line);
+    return lines;
+  }
+  std::map<std::string, int> counts() {
+    std::map<std::string, int> out;
+    for (const Line &line : load()) out[line.name]++;
+    return out;
+  }
+};
+
+TEST_F(TraceTest, every_call_is_a_span_with_its_status_its_bytes_and_its_trace_id) {
+  record(path.c_str());
+  auto call = sized<kvc_call>();
+  call.trace_high = 0xABCD, call.trace_low = 7;
+  const auto all = ids(128, 1);
+  SeqHandle seq;
+  auto match = sized<kvc_match_info>();
+  ASSERT_EQ(kvc_match(seq.out(), &match, mine, all.data(), all.size(), nullptr, &call, &error), KVC_OK) << error.message;
+  auto rows = sized<kvc_rows>();
+  rows.layer_count = 1, rows.token_count = 128;
+  rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
+  ASSERT_EQ(kvc_append(seq, all.data(), all.size(), &rows, 1, &call, &error), KVC_OK) << error.message;
+  EXPECT_EQ(gather(seq, 128), KVC_OK);
+  ASSERT_EQ(put(mine, "key", 1000), KVC_OK);
+  EXPECT_EQ(get(mine, "other key"), KVC_ERR_NOT_FOUND);
+  EXPECT_TRUE(exists(mine, "key"));
+  record(nullptr);
+  EXPECT_EQ(get(mine, "key"), KVC_OK) << "after the end";
+  std::map<std::string, Line> spans;
+  for (const Line &line : load()) EXPECT_TRUE(spans.emplace(line.name, line).second) << line.name;
+  EXPECT_EQ(spans.size(), 7u);
+  const std::string id = "000000000000abcd0000000000000007";
+  EXPECT_EQ(spans["match"].trace, id);
+  EXPECT_EQ(spans["append"].trace, id);
+  EXPECT_EQ(spans["seal"].trace, id) << "what a call does inside has its id";
+  EXPECT_EQ(spans["gather"].trace, "-");
+  EXPECT_EQ(spans["gather"].bytes, 128u * dim * 2);
+  EXPECT_EQ(spans["object_put"].bytes, 1000u);
+  EXPECT_EQ(spans["object_get"].status, KVC_ERR_NOT_FOUND);
+  EXPECT_TRUE(spans.contains("object_exists"));
+}
+
+TEST_F(TraceTest, evictions_are_spans_of_their_own) {
+  record(path.c_str());
+  for (int i = 0; i < 60; i++) ASSERT_EQ(put(mine, "k" + std::to_string(i), 60000), KVC_OK);
+  record(nullptr);
+  auto found = counts();
+  EXPECT_EQ(found["object_put"], 60);
+  EXPECT_GT(found["evict"], 10);
+}
+
+TEST_F(TraceTest, queued_calls_are_spans_with_their_ids) {
+  record(path.c_str());
+  kvc_queue *queue = nullptr;
+  ASSERT_EQ(kvc_queue_create(&queue, store, nullptr, &error), KVC_OK) << error.message;
+  auto call = sized<kvc_call>();
+  call.queue = queue, call.trace_low = 5;
+  ASSERT_EQ(kvc_scope_clear(nullptr, mine, &call, &error), KVC_OK) << error.message;
+  auto result = sized<kvc_result>();
+  size_t count = 0;
+  ASSERT_EQ(kvc_queue_drain(&result, 1, &count, queue, KVC_FOREVER, &error), KVC_OK);
+  ASSERT_EQ(kvc_queue_release(queue, &error), KVC_OK);
+  record(nullptr);
+  const auto lines = load();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].name, "scope_clear");
+  EXPECT_EQ(lines[0].trace, "00000000000000000000000000000005");
+}
+
+TEST_F(TraceTest, what_was_flushed_parses_when_the_process_dies_and_less_than_a_buffer_is_lost) {
+  ASSERT_EQ(put(mine, "key", 100), KVC_OK);
+  const pid_t child = fork();
+  if (child == 0) {  // a store of its own: the parent's is not to be used here
+    LimitedHost host;
+    const ScopeHandle scope = host.scope("mine");
+    if (kvc_trace_record(host.store, path.c_str(), nullptr) != KVC_OK) _exit(1);
+    for (int i = 0; i < 2000; i++)
+      if (!host.exists(scope, "key") && i < 0) _exit(1);
+    _exit(0);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const auto lines = load();
+  EXPECT_LE(lines.size(), 2000u);
+  EXPECT_GT(lines.size(), 2000u - 512);
+}
+
+TEST_F(TraceTest, threads_write_one_file_and_a_new_path_ends_the_old_one) {
+  record(path.c_str());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back([&, t] {
+      const std::string key = "k" + std::to_string(t);
+      kvc_object o{};
+      o.key = key.data(), o.key_size = key.size();
+      for (int i = 0; i < 700; i++) EXPECT_EQ(kvc_object_exists(nullptr, mine, &o, 1, nullptr, nullptr, nullptr), KVC_OK);
+    });
+  for (std::thread &t : threads) t.join();
+  const std::string second = path + ".second";
+  record(second.c_str());
+  EXPECT_EQ(counts()["object_exists"], 2800);
+  record(nullptr);
+  std::swap(path, const_cast<std::string &>(second));
+  EXPECT_TRUE(load().empty()) << "and an empty one parses";
+  std::filesystem::remove(path);
+  path = second;
+}
+
+TEST_F(TraceTest, a_file_that_cannot_be_made_says_why_and_nothing_is_recorded) {
+  EXPECT_EQ(kvc_trace_record(store, "/nonexistent/folder/trace.json", &error), KVC_ERR_IO);
+  EXPECT_EQ(error.system_error, ENOENT);
+  EXPECT_NE(error.text().find("/nonexistent/folder/trace.json"), std::string::npos) << error.message;
+  EXPECT_EQ(kvc_trace_record(store, nullptr, &error), KVC_OK) << "nothing to end";
+}
+
+#ifdef KVC_FAULTS
+TEST_F(TraceTest, a_full_disk_ends_the_trace_is_told_at_its_end_and_what_came_before_parses) {
+  record(path.c_str());
+  for (int i = 0; i < 600; i++) (void)exists(mine, "key");
+  ASSERT_TRUE(kvc::base::fault_arm("store.trace.write", 1, UINT64_MAX));
+  for (int i = 0; i < 600; i++) (void)exists(mine, "key");
+  kvc::base::fault_disarm_all();
+  EXPECT_EQ(kvc_trace_record(store, nullptr, &error), KVC_ERR_IO);
+  EXPECT_EQ(error.system_error, ENOSPC);
+  EXPECT_EQ(counts()["object_exists"], 512);
+  record(path.c_str());
+  record(nullptr);
+  ASSERT_TRUE(kvc::base::fault_arm("store.trace.write", 1, 1));
+  EXPECT_EQ(kvc_trace_record(store, path.c_str(), &error), KVC_ERR_IO);
+}
+#endif
+
+}  // namespace
