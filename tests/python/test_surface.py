@@ -31,6 +31,20 @@ def test_every_built_call_is_in_the_raw_layer_and_nothing_undeclared_is():
     assert set(built_calls()) <= wrapped <= set(declared_calls())
 
 
+def test_what_the_library_has_not_built_says_so(store, scope, tmp_path):
+    seq = scope.sequence()
+    rows = kvc.Rows(layer_begin=0, layer_count=1, token_count=1)
+    uses = {
+        "kvc_store_flush": store.flush, "kvc_metrics_text": store.metrics_text, "kvc_trace_record": lambda: store.trace(tmp_path / "trace"),
+        "kvc_region_register": lambda: store.region(bytearray(5000)), "kvc_seq_hint": seq.hint, "kvc_seq_prefetch": lambda: seq.prefetch(rows),
+        "kvc_seq_publish": lambda: seq.publish("name"), "kvc_seq_attach": lambda: scope.attach("name"),
+        "kvc_seq_withdraw": lambda: scope.withdraw("name")}
+    for name, use in uses.items():
+        if name not in built_calls():
+            with pytest.raises(kvc.Unsupported, match=name):
+                use()
+
+
 def test_every_call_of_the_raw_layer_is_used_by_the_typed_layer():
     package = pathlib.Path(kvc.__file__).parent
     text = "".join(path.read_text() for path in package.glob("*.py"))
@@ -47,17 +61,15 @@ def test_every_constant_of_the_headers_is_in_the_raw_layer():
 @pytest.mark.parametrize("kind, struct, less", [
     (kvc.StoreInfo, "kvc_store_info", 0), (kvc.VerifyInfo, "kvc_verify_info", 0), (kvc.ShapeInfo, "kvc_shape_info", 0),
     (kvc.ScopeInfo, "kvc_scope_info", 0), (kvc.SeqInfo, "kvc_seq_info", 0), (kvc.MatchInfo, "kvc_match_info", 0),
-    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0), (kvc.Event, "kvc_event", 0)])
+    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0)])
 def test_dataclasses_have_the_members_of_the_structs_in_their_order(kind, struct, less):
     members = _native.record_members()[struct]
-    fields = [field.name for field in dataclasses.fields(kind)]
-    assert fields[:len(members) - less] == list(members[:len(members) - less])
-    assert fields[len(members) - less:] == (["tokens"] if kind is kvc.Event else [])
+    assert [field.name for field in dataclasses.fields(kind)] == list(members[:len(members) - less])
 
 
 def test_infos_and_descriptions_are_frozen():
     for kind in (kvc.StoreInfo, kvc.VerifyInfo, kvc.ScopeInfo, kvc.SeqInfo, kvc.MatchInfo, kvc.Result, kvc.Metrics, kvc.ShapeInfo,
-                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry, kvc.Layout, kvc.Side, kvc.Event):
+                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry, kvc.Layout, kvc.Side):
         assert kind.__dataclass_params__.frozen, kind
 
 
