@@ -60,7 +60,7 @@ typedef struct kvc_extra {
 } kvc_extra;
 
 /** How a sequence is made.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: a part of the model (layer_*, head_*), precision, tier. */
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: a part of the model (layer_*, head_*), precision, a tier other than the host's. */
 typedef struct kvc_seq_options {
   uint32_t size;                  /**< sizeof(kvc_seq_options), by KVC_INIT */
   uint32_t flags;                 /**< KVC_SEQ_* */
@@ -234,16 +234,18 @@ KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source,
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error);
 
-/** Brings rows to a tier, by the deadline if it can; with KVC_CALL_DETACH it does not wait.
- * @param result    lent: filled, result->done is what got there; NULL: not wanted
+/** Brings rows to a tier, by the deadline if it can; with KVC_CALL_DETACH it does not wait, and what does not get there is nobody's to hear of.
+ * On mem: what is held is in RAM, so that the call says how far rows are held and counts as a use.
+ * @param result    lent: filled, result->done is what got there: the position below which all runs are (lists: leading entries); NULL: not
+ *                  wanted
  * @param seq       borrowed: the sequence
  * @param rows      borrowed: the runs; their k and v are ignored
  * @param row_count runs
- * @param tier      KVC_TIER_*
+ * @param tier      KVC_TIER_*; on mem: KVC_TIER_HOST, others are UNSUPPORTED
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  FULL: no room in the tier.  GONE, UNAVAILABLE, TIMEOUT: not all is there
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  RANGE: past filled(layer).  FULL: no room in the tier.  GONE, UNAVAILABLE, TIMEOUT: not all is there
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_prefetch(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, uint32_t tier,
                                     const kvc_call *call, kvc_error *error);
 
@@ -301,36 +303,43 @@ KVC_API kvc_status kvc_seq_budget(kvc_seq *seq, const kvc_precision *precision, 
 typedef struct kvc_hint {
   uint32_t size;            /**< sizeof(kvc_hint), by KVC_INIT */
   uint32_t flags;           /**< KVC_HINT_DONE: the conversation is over */
-  uint64_t continues_in_ms; /**< milliseconds until the next turn; 0: unknown */
-  uint32_t turn,            /**< number of the turn, from 1; 0: unknown */
-      priority;             /**< more is kept longer; 0: normal */
+  uint64_t continues_in_ms; /**< milliseconds until the next turn; 0: unknown.  Set, it counts as one step of priority, however long */
+  uint32_t turn,            /**< number of the turn, from 1; 0: unknown.  Taken, without effect yet */
+      priority;             /**< more is kept longer; 0: normal.  Each step: evicted as if the sequence was used 1,024 calls of the store later */
 } kvc_hint;
 
 /** Flags of kvc_hint. */
-enum { KVC_HINT_DONE = 1 /**< the conversation is over: its own tail is the first to go */ };
+enum {
+  KVC_HINT_DONE = 1 /**< the conversation is over: from its release on its chunks are the first to go, the last of them first, up to one that
+                         others hold, go on from or used since.  Priority does not count */
+};
 
-/** Tells the store what the host knows of reuse; overrides the store's own estimate.
+/** Tells the store what the host knows of reuse; overrides the store's own estimate.  It decides who is evicted first when the sequence was
+ * released or lapsed, nothing else; the last hint counts.  It stays with the handle: forks have none, and a reorder moves none.
  * @param seq   borrowed: the sequence; alone on this handle
  * @param hint  borrowed: what is known
  * @param error borrowed: why it failed; NULL: not wanted
  * @return KVC_OK
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_hint(kvc_seq *seq, const kvc_hint *hint, kvc_error *error);
 
-/** Hands a sequence, open rows included, to whoever knows scope and name: a snapshot, held for lease_ms.  Returns when W nodes have it.
- * Publishing a name again replaces it.
+/** Hands a sequence, open rows included, to whoever knows scope and name: a snapshot, held for lease_ms, after which the name is no more and
+ * its chunks may be evicted.  Returns when W nodes have it; on mem: it is for this process.  Publishing a name again replaces it and its lease.
+ * The sequence goes on as before, and the snapshot outlives it: open rows are copied by whoever writes first.
  * @param seq       borrowed: the sequence; alone on this handle
- * @param name      borrowed: 1..64 bytes
+ * @param name      borrowed: 1..64 bytes, any; its own in every scope
  * @param name_size bytes
- * @param lease_ms  from now, milliseconds; 0: the store's
+ * @param lease_ms  from now, milliseconds; 0: the store's; KVC_FOREVER: until it is withdrawn
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  FULL: no room.  TIMEOUT, UNAVAILABLE: W nodes were not reached.  UNSUPPORTED: several shards without a registry
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  GONE: some of it is no longer held.  FULL: no room, or as many names as kvc_store_options.seq_max.  TIMEOUT, UNAVAILABLE:
+ *         W nodes were not reached.  UNSUPPORTED: several shards without a registry
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_publish(kvc_seq *seq, const void *name, size_t name_size, uint64_t lease_ms, const kvc_call *call,
                                    kvc_error *error);
 
-/** A fork of a published sequence, leased.
+/** A fork of a published sequence, leased.  It has the identity, write_id and privacy of the published one: of the options lease_ms,
+ * KVC_SEQ_PRIVATE and write_id count, those of a match have no meaning here, and extras and first_position are refused.
  * @param out       given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope     borrowed: whose
  * @param name      borrowed: 1..64 bytes
@@ -338,18 +347,18 @@ KVC_API kvc_status kvc_seq_publish(kvc_seq *seq, const void *name, size_t name_s
  * @param options   borrowed: how; NULL: all defaults
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  NOT_FOUND: no such name.  UNAVAILABLE, TIMEOUT: out of reach
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  NOT_FOUND: no such name, or it lapsed.  FULL: seq_max.  UNAVAILABLE, TIMEOUT: out of reach
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const void *name, size_t name_size, const kvc_seq_options *options,
                                   const kvc_call *call, kvc_error *error);
 
-/** Frees what a name holds at once; either side may.
+/** Frees what a name holds at once; either side may.  Sequences that were attached stay.
  * @param scope     borrowed: whose
  * @param name      borrowed: 1..64 bytes
  * @param name_size bytes
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  NOT_FOUND: no such name
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  NOT_FOUND: no such name, or it lapsed
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, size_t name_size, kvc_error *error);
 
 /** Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer.  It is written beside `path`, synced,

@@ -171,7 +171,7 @@ typedef struct kvc_verify_info {
 KVC_API kvc_status kvc_store_verify(kvc_verify_info *info, kvc_store *store, const kvc_call *call, kvc_error *error);
 
 /** Registers caller memory once (fabric, CUDA pinning) so that rows and objects inside it move without staging.  Optional: nothing else
- * changes.
+ * changes.  On mem: it is remembered and nothing moves differently.  Regions that are held do not overlap.
  * @param out       given: the region, ended by kvc_region_release; NULL on failure
  * @param store     borrowed: the store
  * @param data      lent until the region is released
@@ -179,16 +179,17 @@ KVC_API kvc_status kvc_store_verify(kvc_verify_info *info, kvc_store *store, con
  * @param memory    KVC_MEMORY_*
  * @param device    number of the device, for device memory
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  NO_MEMORY: over the limit of locked memory (ulimit -l).  UNSUPPORTED: nothing here could use it
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  ARGUMENT: nothing, past the end of memory, or over a region that is held.  NO_MEMORY: over the limit of locked memory
+ *         (ulimit -l).  UNSUPPORTED: nothing here could use it, as device memory on a store without a device tier
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_region_register(kvc_region **out, kvc_store *store, void *data, size_t data_size, uint32_t memory, int32_t device,
                                        kvc_error *error);
 
 /** Ends a registration; the memory is the caller's again.
  * @param region given back: the region; NULL: nothing to do
  * @param error  borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  BUSY: queued calls use it
- * @since not built yet: KVC_ERR_UNSUPPORTED */
+ * @return KVC_OK.  BUSY: queued calls use it; on mem: never, what is registered there is not used.  STALE: released before
+ * @since 0.1.0 */
 KVC_API kvc_status kvc_region_release(kvc_region *region, kvc_error *error);
 
 /** Kinds of layers. */

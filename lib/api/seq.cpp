@@ -286,15 +286,5 @@ kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *pa
   return call_plain<RestoreCall>(call, error, out, scope, path, options);
 }
 
-kvc_status kvc_seq_prefetch(kvc_result *, const kvc_seq *, const kvc_rows *, size_t, uint32_t, const kvc_call *, kvc_error *error) {
-  return unsupported(error, "kvc_seq_prefetch");
-}
 kvc_status kvc_seq_importance(kvc_seq *, uint32_t, uint32_t, uint64_t, const float *, size_t, kvc_error *error) { return unsupported(error, "kvc_seq_importance"); }
 kvc_status kvc_seq_budget(kvc_seq *, const kvc_precision *, kvc_error *error) { return unsupported(error, "kvc_seq_budget"); }
-kvc_status kvc_seq_hint(kvc_seq *, const kvc_hint *, kvc_error *error) { return unsupported(error, "kvc_seq_hint"); }
-kvc_status kvc_seq_publish(kvc_seq *, const void *, size_t, uint64_t, const kvc_call *, kvc_error *error) { return unsupported(error, "kvc_seq_publish"); }
-kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *, const void *, size_t, const kvc_seq_options *, const kvc_call *, kvc_error *error) {
-  if (out) *out = nullptr;
-  return unsupported(error, "kvc_seq_attach");
-}
-kvc_status kvc_seq_withdraw(const kvc_scope *, const void *, size_t, kvc_error *error) { return unsupported(error, "kvc_seq_withdraw"); }

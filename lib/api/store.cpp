@@ -96,12 +96,27 @@ kvc_status kvc_store_verify(kvc_verify_info *info, kvc_store *store, const kvc_c
   return call_plain<VerifyCall>(call, error, info, store);
 }
 
-kvc_status kvc_region_register(kvc_region **out, kvc_store *, void *, size_t, uint32_t, int32_t, kvc_error *error) {
-  if (out) *out = nullptr;
-  return unsupported(error, "kvc_region_register");
+kvc_status kvc_region_register(kvc_region **out, kvc_store *store, void *data, size_t data_size, uint32_t memory, int32_t, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!out) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
+    *out = nullptr;
+    Store *s;
+    KVC_TRY(store_of(&s, store, e));
+    uint64_t token;
+    KVC_TRY(s->region_register(&token, data, data_size, memory, e));
+    *out = reinterpret_cast<kvc_region *>(token);
+    return KVC_OK;
+  });
 }
 
-kvc_status kvc_region_release(kvc_region *region, kvc_error *error) { return region ? unsupported(error, "kvc_region_release") : KVC_OK; }
+kvc_status kvc_region_release(kvc_region *region, kvc_error *error) {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!region) return KVC_OK;
+    void *object;
+    KVC_TRY(base::store_of(&object, token_of(region), HandleKind::region, e));
+    return static_cast<Store *>(object)->region_release(token_of(region), e);
+  });
+}
 
 kvc_status kvc_shape_check(kvc_shape_info *info, const kvc_shape *shape, kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {

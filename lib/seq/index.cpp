@@ -25,7 +25,7 @@ Name piece_name(Ref chunk, uint32_t kind) {
 }  // namespace
 
 Index::Index(std::pmr::memory_resource *resource, NodeSink *sink, const NameHash &hash)
-    : hash_(hash), resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource), limited_(resource) {
+    : hash_(hash), resource_(resource), sink_(sink), chunks_(resource), objects_(resource), heap_(resource), limited_(resource), first_(resource) {
   blocks_ = static_cast<Block *>(resource_->allocate(kBlocksMax * sizeof(Block), alignof(Block)));  // touched as it fills
 }
 
@@ -260,7 +260,38 @@ void Index::clear(uint32_t scope) {
   }
 }
 
-bool Index::evict() { return evict_from(heap_, node_queued, UINT64_MAX); }
+bool Index::goes_first(const First &first) const {
+  const Node &n = *at(first.ref.id);
+  return n.generation == first.ref.generation && !n.pins && n.leaf() && n.tick <= first.tick;
+}
+
+void Index::reserve_first() {
+  if (first_.size() + first_reserved_ >= first_.capacity()) std::erase_if(first_, [this](const First &first) { return !goes_first(first); });
+  if (first_.size() + first_reserved_ >= first_.capacity()) first_.reserve(2 * first_.capacity() + 8);
+  first_reserved_++;
+}
+
+void Index::go_first(Ref ref, uint64_t tick) {
+  KVC_CHECK(first_reserved_ > 0);
+  first_reserved_--;
+  first_.push_back({ref, tick});
+}
+
+bool Index::evict_first(const uint32_t *scope) {
+  for (size_t i = first_.size(); i-- > 0;) {
+    First &first = first_[i];
+    if (scope && rest(first.ref.id)->scope != *scope) continue;
+    const Ref up = parent(first.ref);
+    const bool goes = goes_first(first);
+    if (goes) remove(first.ref.id, false);
+    if (goes && up) first.ref = up;
+    else first_.erase(first_.begin() + static_cast<int64_t>(i));
+    if (goes) return true;
+  }
+  return false;
+}
+
+bool Index::evict() { return evict_first(nullptr) || evict_from(heap_, node_queued, UINT64_MAX); }
 
 bool Index::evict_from(LruHeap &heap, uint32_t queued, uint64_t tick_max) {
   while (!heap.empty()) {
@@ -341,7 +372,7 @@ bool Index::evict_limited(uint32_t scope, Queue queue, uint64_t tick_max) {
   return evict_from(own.heaps[queue], queued_in(queue), tick_max);
 }
 
-bool Index::evict_of(uint32_t scope) { return evict_limited(scope, by_quota, UINT64_MAX); }
+bool Index::evict_of(uint32_t scope) { return evict_first(&scope) || evict_limited(scope, by_quota, UINT64_MAX); }
 
 bool Index::evict_older(uint32_t scope, uint64_t tick) { return evict_limited(scope, by_ttl, tick); }
 

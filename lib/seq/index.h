@@ -136,6 +136,11 @@ class Index {
   void clear(uint32_t scope);
   /// Removes the least recently used node that nobody holds.  False: everything left is held.
   bool evict();
+  /// Room for one go_first that then cannot fail.  Throws std::bad_alloc.  Every reserve ends in go_first or unreserve.
+  void reserve_first();
+  void unreserve_first() { first_reserved_--; }
+  /// Evicted before all others: the node, then those above it one by one, as long as nobody holds them, goes on from them or used them after `tick`.
+  void go_first(Ref ref, uint64_t tick);
 
   /// Queues of a scope, for what may be evicted of it.
   enum Queue : uint32_t { by_quota = 0, by_ttl = 1 };
@@ -171,6 +176,10 @@ class Index {
     bool missed[2] = {};  // something may be evicted that does not stand in the heap
     uint64_t node_count = 0;
   };
+  struct First {
+    Ref ref;
+    uint64_t tick;
+  };
   struct Rest {
     Ref parent;
     uint32_t scope, slot_low, slot_high;  // two halves: no padding
@@ -188,6 +197,8 @@ class Index {
   void add_blocks(uint32_t block);
   void enter_name(uint32_t id);
   void leave_name(uint32_t id);
+  bool goes_first(const First &first) const;
+  bool evict_first(const uint32_t *scope);
   void push_if_evictable(uint32_t id);
   void push(LruHeap &heap, uint32_t id, uint32_t queued);
   void push_limited(uint32_t id);
@@ -212,6 +223,8 @@ class Index {
   LruHeap heap_;
   std::pmr::vector<Limited *> limited_;  // by scope; null: not limited
   bool names_watched_ = false;
+  std::pmr::vector<First> first_;
+  uint64_t first_reserved_ = 0;
   uint64_t live_count_ = 0, object_count_ = 0, piece_count_ = 0, reserved_ = 0;
 };
 

@@ -131,8 +131,6 @@ kvc_status Store::gather_lists(kvc_result &result, const Sequence &seq, std::spa
   return status;
 }
 
-namespace {
-
 kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, Error &error) {
   uint64_t end = run.token_end();
   if (run.token_list) {
@@ -145,6 +143,8 @@ kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, Error 
     if (end > filled[l]) return fail(error, KVC_ERR_RANGE, "layer %u: rows up to token %llu are asked for, %llu are filled", l, static_cast<unsigned long long>(end), static_cast<unsigned long long>(filled[l]));
   return KVC_OK;
 }
+
+namespace {
 
 uint64_t run_bytes(const Run &run) {
   uint64_t bytes = 0;

@@ -16,6 +16,7 @@ void Store::info(kvc_store_info &info) {
   info.seq_count = seq_handles_.live_count();
   info.lease_count = lease_handles_.live_count();
   info.view_count = view_handles_.live_count();
+  info.region_count = region_handles_.live_count();
   const LapsesToLog lapses{*this};
   std::lock_guard lock(mutex_);
   reap(clock_.now_ns());

@@ -10,12 +10,6 @@ namespace kvc::store {
 
 using base::fail;
 
-/// Ends a sequence that has no handle.  Under the lock.
-void Store::drop_sequence(Sequence *seq) {
-  let_go(*seq);
-  SequenceDelete{&resource_}(seq);
-}
-
 kvc_status Store::reorder(std::span<Sequence *const> seqs, std::span<const uint32_t> source, Error &error) {
   for (size_t i = 1; i < seqs.size(); i++)
     if (seqs[i]->scope != seqs[0]->scope) return fail(error, KVC_ERR_SHAPE, "seqs[%zu] is of another scope than seqs[0]", i);
@@ -36,6 +30,7 @@ kvc_status Store::reorder(std::span<Sequence *const> seqs, std::span<const uint3
     if (status == KVC_OK) std::swap<SequenceState>(*seqs[i], *made[i]);
     drop_sequence(made[i]);
   }
+  queues_.room_freed();
   return status;
 }
 
@@ -159,6 +154,7 @@ kvc_status Store::compact(Sequence &seq, std::span<const uint64_t> positions, Er
   std::lock_guard lock(mutex_);
   if (status == KVC_OK) std::swap<SequenceState>(seq, *made);
   drop_sequence(made);
+  queues_.room_freed();
   return status;
 }
 

@@ -292,6 +292,18 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
 
 }  // namespace
 
+kvc_status resolve_place(Run &run, const kvc_rows &rows, const seq::Shape &shape, std::span<const uint64_t> filled, Error &error) {
+  run = Run{};
+  kvc_rows place = rows;
+  place.k = place.v = {};
+  place.blocks = nullptr;
+  place.block_tokens = 0;
+  place.block_count = place.slot_begin = 0;
+  KVC_TRY(check_plain(place, error));
+  KVC_TRY(resolve_geometry(run, place, shape, error));
+  return resolve_tokens(run, place, Direction::gather, filled, error);
+}
+
 kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, Direction direction, std::span<const uint64_t> filled,
                        std::pmr::memory_resource *scratch, Error &error) {
   run = Run{};

@@ -51,6 +51,12 @@ enum class Direction { append, gather };
 [[nodiscard]] kvc_status resolve_run(Run &out, const kvc_rows &rows, const seq::Shape &shape, Direction direction,
                                      std::span<const uint64_t> filled, std::pmr::memory_resource *scratch, base::Error &error);
 
+/// Which rows, not where they lie: the arrays, blocks and slots of `rows` are not looked at.
+[[nodiscard]] kvc_status resolve_place(Run &out, const kvc_rows &rows, const seq::Shape &shape, std::span<const uint64_t> filled, base::Error &error);
+
+/// RANGE when a run of a gather goes past filled(layer).
+[[nodiscard]] kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, base::Error &error);
+
 /// Destinations may not share elements either: K and V of a run, runs of one call.  O(n log n) for n runs that lie apart or step alike.
 [[nodiscard]] kvc_status check_runs_apart(std::span<const Run> runs, std::pmr::memory_resource *scratch, base::Error &error);
 

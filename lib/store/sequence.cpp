@@ -21,6 +21,7 @@ kvc_status check_seq_options(const kvc_seq_options &o, const Scope &scope, Error
     return fail(error, KVC_ERR_UNSUPPORTED, "layers [%u, +%u) of %u: parts of a shape are not built yet", o.layer_begin, o.layer_count, scope.shape.layer_count);
   if (o.head_begin || o.head_count) return fail(error, KVC_ERR_UNSUPPORTED, "heads [%u, +%u): parts of a shape are not built yet", o.head_begin, o.head_count);
   if (o.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
+  if (o.tier > KVC_TIER_REMOTE) return fail(error, KVC_ERR_ARGUMENT, "tier %u: no such tier", o.tier);
   if (o.tier && o.tier != KVC_TIER_HOST) return fail(error, KVC_ERR_UNSUPPORTED, "tier %u: this build has the host tier only", o.tier);
   if (o.reserved) return fail(error, KVC_ERR_TOO_NEW, "reserved is %u: it must be 0", o.reserved);
   if (!o.extras && o.extra_count) return fail(error, KVC_ERR_ARGUMENT, "extras is NULL but extra_count is %llu", static_cast<unsigned long long>(o.extra_count));
@@ -28,6 +29,14 @@ kvc_status check_seq_options(const kvc_seq_options &o, const Scope &scope, Error
 }
 
 }  // namespace
+
+kvc_status check_attach_options(const kvc_seq_options &o, const Scope &scope, Error &error) {
+  KVC_TRY(check_seq_options(o, scope, error));
+  if (o.flags & ~static_cast<uint32_t>(KVC_SEQ_PRIVATE)) return fail(error, KVC_ERR_ARGUMENT, "seq flags 0x%x: only a match takes them", o.flags);
+  if (o.extra_count) return fail(error, KVC_ERR_ARGUMENT, "extra_count %llu: an attached sequence has the extras of the published one", static_cast<unsigned long long>(o.extra_count));
+  if (o.first_position) return fail(error, KVC_ERR_ARGUMENT, "first_position %llu: an attached sequence has that of the published one", static_cast<unsigned long long>(o.first_position));
+  return KVC_OK;
+}
 
 kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &o, Error &error) {
   KVC_TRY(check_seq_options(o, scope, error));
@@ -103,7 +112,9 @@ void Store::drop_open(Sequence &seq, uint64_t keep) {
 
 /// Everything that the sequence holds; it is not used again.  Under the lock.
 void Store::let_go(Sequence &seq) {
-  if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed), true);
+  if (seq.pinned) index_->unpin(seq.pinned, seq.used_tick.load(std::memory_order_relaxed) + seq.kept_ticks, true);
+  if (seq.done && seq.pinned) index_->go_first(seq.pinned, next_tick());
+  else if (seq.done) index_->unreserve_first();
   drop_open(seq, 0);
   if (seq.pieces) {
     for (const auto *list : {&seq.pieces->windows, &seq.pieces->states})
@@ -111,6 +122,12 @@ void Store::let_go(Sequence &seq) {
     seq.pieces.reset();
   }
   table_unref(seq.table);
+}
+
+/// Ends a sequence that has no handle.  Under the lock.
+void Store::drop_sequence(Sequence *seq) {
+  let_go(*seq);
+  SequenceDelete{&resource_}(seq);
 }
 
 /// Pins the last held chunk of the sequence instead of what it pinned before.  Under the lock.
@@ -160,7 +177,7 @@ uint64_t Store::leading_held(const Sequence &seq) const {
 /// Lets chunks be evicted: the sealed ones, and those that open rows are taken from.  False when it holds none.  Under the lock, with no
 /// call inside.
 bool Store::lapse(Sequence &seq) {
-  const uint64_t tick = seq.used_tick.load(std::memory_order_relaxed);
+  const uint64_t tick = seq.used_tick.load(std::memory_order_relaxed) + seq.kept_ticks;
   bool held = false;
   seq.each_open([&](OpenChunk &open) {
     if (!open.held || open.gone) return;

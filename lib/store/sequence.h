@@ -103,6 +103,9 @@ struct SequenceState {
 struct Sequence : SequenceState {
   using SequenceState::SequenceState;
   mutable std::atomic<uint64_t> used_tick{0}, deadline_ns{0};
+  // What the host said of its reuse; under the store's lock.
+  bool done = false;        // a place among those that go first is reserved
+  uint64_t kept_ticks = 0;  // by which its last use counts as a later one
   TaskList<&Task::of_line> line;  // queued calls on it; under the lock of the queues
 };
 
@@ -110,6 +113,9 @@ struct Sequence : SequenceState {
 uint64_t tokens_left(const Sequence &seq);
 /// GONE when the first `tokens` are not all left after a lapse.
 [[nodiscard]] kvc_status check_left(const Sequence &seq, uint64_t tokens, base::Error &error);
+
+/// The options of an attach: whose identity is the publisher's.
+[[nodiscard]] kvc_status check_attach_options(const kvc_seq_options &options, const Scope &scope, base::Error &error);
 
 struct SequenceDelete {
   std::pmr::memory_resource *resource;

@@ -53,7 +53,8 @@ Store::Store(const kvc_store_options &o, const Seams &seams, uint32_t slot, uint
       scope_handles_(base::HandleKind::scope, slot, base::HandleTable::kIndexMax, generation, &resource_),
       seq_handles_(base::HandleKind::seq, slot, seq_max_, generation, &resource_),
       lease_handles_(base::HandleKind::lease, slot, base::HandleTable::kIndexMax, generation, &resource_),
-      view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_), queues_(*this, &resource_, clock_, o, slot, generation), store_generation_(generation),
+      view_handles_(base::HandleKind::view, slot, o.view_max ? o.view_max : kViewMax, generation, &resource_),
+      region_handles_(base::HandleKind::region, slot, base::HandleTable::kIndexMax, generation, &resource_), queues_(*this, &resource_, clock_, o, slot, generation), store_generation_(generation),
       reads_(&resource_), log_(o, clock_), trace_(&resource_), expiry_(&resource_), rings_(&resource_), scopes_by_name_(&resource_), scopes_by_id_(&resource_) {}
 
 Store::~Store() = default;
@@ -108,7 +109,8 @@ kvc_status Store::open(uint64_t *token, const char *uri, const kvc_store_options
 }
 
 kvc_status Store::close(Error &error) {
-  if (const uint32_t views = view_handles_.live_count()) return fail(error, KVC_ERR_BUSY, "%u %s held: release them first", views, views == 1 ? "view is" : "views are");
+  const uint32_t views = view_handles_.live_count(), regions = region_handles_.live_count();
+  if (views || regions) return fail(error, KVC_ERR_BUSY, "%u view%s and %u region%s are held: release them first", views, views == 1 ? "" : "s", regions, regions == 1 ? "" : "s");
   queues_.close();
   log_lapses();
   log_.line(Log::information, Log::Cause::store, "closed: it held %llu chunks and %llu objects in %llu of %llu bytes; %llu of %llu tokens were found, %llu chunks and objects evicted",
@@ -116,16 +118,20 @@ kvc_status Store::close(Error &error) {
             static_cast<unsigned long long>(slab_.capacity_bytes()), static_cast<unsigned long long>(metrics_.hit_tokens), static_cast<unsigned long long>(metrics_.match_tokens),
             static_cast<unsigned long long>(metrics_.evicted_chunks));
   log_.end();
-  const auto next = std::max({queues_.handles().next_generation(), scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), view_handles_.next_generation(), store_generation_ + 1});
+  const auto next = std::max({queues_.handles().next_generation(), scope_handles_.next_generation(), seq_handles_.next_generation(), lease_handles_.next_generation(), view_handles_.next_generation(), region_handles_.next_generation(), store_generation_ + 1});
   base::store_slot_give(slot_, next);
-  seq_handles_.each([this](uint32_t, void *object) {
-    auto *seq = static_cast<Sequence *>(object);
+  const auto forget = [this](Sequence *seq) {
     seq->each_open([this](OpenChunk &open) {
       if (open.users.fetch_sub(1) == 1) destroy(&resource_, &open);
     });
     table_unref(seq->table);
     SequenceDelete{&resource_}(seq);
-  });
+  };
+  seq_handles_.each([&](uint32_t, void *object) { forget(static_cast<Sequence *>(object)); });
+  for (const auto &[name, handover] : handovers_) {
+    forget(handover->snapshot);
+    destroy(&resource_, handover);
+  }
   lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
   for (EventRing *ring : rings_) destroy(&resource_, ring);
   for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
@@ -162,8 +168,8 @@ void Store::released(Ref ref, const seq::Node &node, const seq::Owner &owner) no
   forget_scope(&scope);
 }
 
-void Store::reap(uint64_t now_ns) {
-  if (now_ns < next_lapse_ns_) return;
+bool Store::reap(uint64_t now_ns) {
+  if (now_ns < next_lapse_ns_) return false;
   uint64_t next = UINT64_MAX;
   seq_handles_.each([&](uint32_t i, void *object) {
     auto *seq = static_cast<Sequence *>(object);
@@ -189,9 +195,11 @@ void Store::reap(uint64_t now_ns) {
       metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
     }
   });
+  const bool gave_back = reap_handovers(now_ns, &next);
   // A use that slides its lease only moves a deadline later; a new lease ends no sooner than the shortest there can be, so a look now and
   // then is enough.
   next_lapse_ns_ = std::min(next, now_ns + 1000000u);
+  return gave_back;
 }
 
 kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) {
@@ -216,7 +224,7 @@ bool Store::evict_for_room() {
   const LapsesToLog lapses{*this};
   std::lock_guard lock(mutex_);
   const uint64_t now_ns = clock_.now_ns();
-  reap(now_ns);
+  if (reap(now_ns)) return true;
   reads_.settle(*index_);
   if (expire_for_room(now_ns)) return true;
   if (!index_->evict()) return false;

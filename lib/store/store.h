@@ -15,9 +15,11 @@
 #include "seq/index.h"
 #include "store/events.h"
 #include "store/expiry.h"
+#include "store/handover.h"
 #include "store/log.h"
 #include "store/queue.h"
 #include "store/reads.h"
+#include "store/region.h"
 #include "store/scope.h"
 #include "store/sequence.h"
 #include "store/trace.h"
@@ -88,6 +90,14 @@ class Store final : seq::NodeSink {
 
   [[nodiscard]] kvc_status lease_renew(const base::Token &token, uint64_t lease_ms, Error &error);
   [[nodiscard]] kvc_status lease_release(const base::Token &token, Error &error);
+
+  [[nodiscard]] kvc_status hint(Sequence &seq, const kvc_hint &hint, Error &error);
+  [[nodiscard]] kvc_status prefetch(kvc_result &result, const Sequence &seq, std::span<const kvc_rows> rows, uint32_t tier, Error &error);
+  [[nodiscard]] kvc_status region_register(uint64_t *token, const void *data, uint64_t bytes, uint32_t memory, Error &error);
+  [[nodiscard]] kvc_status region_release(const base::Token &token, Error &error);
+  [[nodiscard]] kvc_status publish(const Sequence &seq, std::string_view name, uint64_t lease_ms, Error &error);
+  [[nodiscard]] kvc_status attach(uint64_t *token, uint64_t *length, Scope &scope, std::string_view name, const kvc_seq_options &options, Error &error);
+  [[nodiscard]] kvc_status withdraw(const Scope &scope, std::string_view name, Error &error);
 
   [[nodiscard]] kvc_status view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
   [[nodiscard]] kvc_status view_release(const base::Token &token, Error &error);
@@ -200,8 +210,8 @@ class Store final : seq::NodeSink {
   };
   void log_lapses();
   void checksum_failed(const char *what);
-  /// Unpins what lapsed; under the lock.
-  void reap(uint64_t now_ns);
+  /// Unpins what lapsed; under the lock.  True: slots were given back.
+  bool reap(uint64_t now_ns);
 
   // sequence.cpp
   using SequencePtr = std::unique_ptr<Sequence, SequenceDelete>;
@@ -211,6 +221,7 @@ class Store final : seq::NodeSink {
   kvc_status add_handle(uint64_t *token, Sequence &seq, Error &error);
   void drop_open(Sequence &seq, uint64_t keep);
   void let_go(Sequence &seq);
+  void drop_sequence(Sequence *seq);
   void open_chunk_unref(OpenChunk *open);
   void table_unref(Table *table);
   void pin_tip(Sequence &seq);
@@ -221,11 +232,14 @@ class Store final : seq::NodeSink {
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
 
   // rearrange.cpp
-  void drop_sequence(Sequence *seq);
   kvc_status copy_kept(uint8_t *to, const Sequence &from, std::span<const uint64_t> kept, Error &error);
   void keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_t> positions, uint64_t shared);
   kvc_status check_open_room(const Sequence &from, Error &error) const;
   kvc_status compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, Error &error);
+
+  // handover.cpp
+  void handover_unref(Handover *handover);
+  bool reap_handovers(uint64_t now_ns, uint64_t *next_ns);
 
   // match.cpp
   struct Walk;
@@ -346,7 +360,7 @@ class Store final : seq::NodeSink {
   io::FileSystem &files_;
   const uint32_t slot_, seq_max_;
   memory::Slab slab_;
-  base::HandleTable scope_handles_, seq_handles_, lease_handles_, view_handles_;
+  base::HandleTable scope_handles_, seq_handles_, lease_handles_, view_handles_, region_handles_;
   Queues queues_;
   uint32_t store_generation_;
 
@@ -362,6 +376,8 @@ class Store final : seq::NodeSink {
   std::pmr::map<seq::Name, Scope *> scopes_by_name_;
   std::pmr::vector<Scope *> scopes_by_id_;
   uint32_t scope_id_free_ = 0;  // none below it
+  std::pmr::map<HandoverName, Handover *> handovers_{&resource_};
+  Regions regions_{&resource_};
   uint64_t next_lapse_ns_ = 0;
   uint8_t write_id_seed_[32];
 

@@ -94,6 +94,12 @@ struct Arguments {
            kvc_seq *o;
            return kvc_seq_create(&o, handle_of<kvc_scope>(h), nullptr, e);
          }},
+        {"kvc_seq_attach", 'c', false,
+         [](uint64_t h, kvc_error *e) {
+           kvc_seq *o;
+           return kvc_seq_attach(&o, handle_of<kvc_scope>(h), "p", 1, nullptr, nullptr, e);
+         }},
+        {"kvc_seq_withdraw", 'c', false, [](uint64_t h, kvc_error *e) { return kvc_seq_withdraw(handle_of<kvc_scope>(h), "p", 1, e); }},
         {"kvc_match", 'c', false,
          [this](uint64_t h, kvc_error *e) {
            kvc_seq *o;
@@ -135,6 +141,14 @@ struct Arguments {
            return kvc_seq_reorder(&one, &source, 1, e);
          }},
         {"kvc_seq_compact", 'q', false, [](uint64_t h, kvc_error *e) { return kvc_seq_compact(handle_of<kvc_seq>(h), nullptr, 0, e); }},
+        {"kvc_seq_hint", 'q', false,
+         [](uint64_t h, kvc_error *e) {
+           const auto hint = sized<kvc_hint>();
+           return kvc_seq_hint(handle_of<kvc_seq>(h), &hint, e);
+         }},
+        {"kvc_seq_prefetch", 'q', false,
+         [this](uint64_t h, kvc_error *e) { return kvc_seq_prefetch(nullptr, handle_of<kvc_seq>(h), &rows, 1, KVC_TIER_HOST, nullptr, e); }},
+        {"kvc_seq_publish", 'q', false, [](uint64_t h, kvc_error *e) { return kvc_seq_publish(handle_of<kvc_seq>(h), "p", 1, 0, nullptr, e); }},
         {"kvc_seq_get_info", 'q', false,
          [](uint64_t h, kvc_error *e) {
            auto i = sized<kvc_seq_info>();

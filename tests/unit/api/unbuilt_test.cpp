@@ -16,7 +16,6 @@ struct Unbuilt : testing::Test {
   ErrorText error;
   size_t count = 0;
   kvc_queue *queue = garbage<kvc_queue>();
-  kvc_rows rows = sized<kvc_rows>();
 
   void expect(kvc_status status, const char *call) {
     EXPECT_EQ(status, KVC_ERR_UNSUPPORTED) << call;
@@ -27,28 +26,16 @@ struct Unbuilt : testing::Test {
 };
 
 TEST_F(Unbuilt, calls_on_sequences_are_unsupported_by_name) {
-  kvc_seq *out = garbage<kvc_seq>();
   const float mass[] = {1};
-  const auto hint = sized<kvc_hint>();
-  expect(kvc_seq_prefetch(nullptr, seq, &rows, 1, KVC_TIER_HOST, nullptr, &error), "kvc_seq_prefetch");
   expect(kvc_seq_importance(seq, 0, 1, 0, mass, 1, &error), "kvc_seq_importance");
   expect(kvc_seq_budget(seq, nullptr, &error), "kvc_seq_budget");
-  expect(kvc_seq_hint(seq, &hint, &error), "kvc_seq_hint");
-  expect(kvc_seq_publish(seq, "name", 4, 0, nullptr, &error), "kvc_seq_publish");
-  expect(kvc_seq_attach(&out, host.scope, "name", 4, nullptr, nullptr, &error), "kvc_seq_attach");
-  EXPECT_EQ(out, nullptr);
-  expect(kvc_seq_withdraw(host.scope, "name", 4, &error), "kvc_seq_withdraw");
 }
 
-TEST_F(Unbuilt, calls_on_stores_regions_and_clusters_are_unsupported_by_name) {
+TEST_F(Unbuilt, calls_on_stores_and_clusters_are_unsupported_by_name) {
   char text[8] = {};
-  kvc_region *region = garbage<kvc_region>();
   auto cluster = sized<kvc_cluster_info>();
   auto node = sized<kvc_node>();
   expect(kvc_store_flush(host.store, nullptr, &error), "kvc_store_flush");
-  expect(kvc_region_register(&region, host.store, text, 8, KVC_MEMORY_HOST, 0, &error), "kvc_region_register");
-  EXPECT_EQ(region, nullptr);
-  expect(kvc_region_release(garbage<kvc_region>(), &error), "kvc_region_release");
   expect(kvc_cluster_get_info(&cluster, host.store, &error), "kvc_cluster_get_info");
   expect(kvc_cluster_nodes(&node, 1, &count, host.store, &error), "kvc_cluster_nodes");
   expect(kvc_cluster_locate(&node, 1, &count, seq, 0, &error), "kvc_cluster_locate");
