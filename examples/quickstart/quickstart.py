@@ -4,14 +4,19 @@
     python quickstart.py --model SmolLM2-135M-Instruct.Q4_1.gguf [--picture quickstart.png]
 
 The document is computed once and stored.  Every question then matches that prefix, takes its rows straight into a state that llama.cpp
-accepts, and computes only what follows.  Each answer is compared with recomputed runs (conversation.py says how).  Exits 0 only if every token
-is the same and every prefix really came out of kvc.
+accepts, and computes only what follows.  Each answer is compared with recomputed runs (conversation.py says how).  At the end the document is
+saved as a file, and a second process restores it and answers the first question (second_process.py).  Exits 0 only if every token is the same
+and every prefix really came out of kvc.
 """
 import argparse
 import hashlib
+import json
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
+import time
 
 import kvc
 
@@ -36,19 +41,28 @@ QUESTIONS = ("What is the name of the girl?", "Which animal ran close by Alice?"
 FOLLOW_UPS = ("What was printed on the label of the bottle?", "Which animal took a watch out of its waistcoat-pocket?")
 
 
+def make_parser(text):
+    parser = argparse.ArgumentParser(description=text.splitlines()[0])
+    parser.add_argument("--model", required=True, type=pathlib.Path, help="a GGUF file with the ChatML template and full attention")
+    parser.add_argument("--document", type=pathlib.Path, default=DOCUMENT)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--no-flash-attention", action="store_true", help="llama.cpp then keeps V transposed; kvc reads it all the same")
+    return parser
+
+
 def parse_arguments():
     def earlier_phase(text):
         name, _, seconds = text.rpartition("=")
         return name, float(seconds)
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, type=pathlib.Path, help="a GGUF file with the ChatML template and full attention")
-    parser.add_argument("--document", type=pathlib.Path, default=DOCUMENT)
+    parser = make_parser(__doc__)
     parser.add_argument("--picture", type=pathlib.Path, help="where to draw the results (PNG)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--no-flash-attention", action="store_true", help="llama.cpp then keeps V transposed; kvc reads it all the same")
     parser.add_argument("--phase", type=earlier_phase, action="append", default=[], metavar="NAME=SECONDS",
                         help="a phase that went before, for the table of times")
     return parser.parse_args()
+
+
+def document_prefix(model, arguments):
+    return model.tokenize(PREFIX.format(document=arguments.document.read_text().strip("\n")))
 
 
 def open_scope(store, model, arguments):
@@ -61,8 +75,9 @@ def open_scope(store, model, arguments):
     return store.scope(model=arguments.model.stem, revision=revision, shape=shape)
 
 
-def store_document(scope, model, context, prefix, console):
-    """Prefills the document and appends its rows.  Returns the line that every question continues, and the layout of the states."""
+def store_document(scope, model, context, prefix, saved, console):
+    """Prefills the document, appends its rows, saves them as the file `saved`.  Returns the line that every question continues, and the layout
+    of the states."""
     document = conversation.Line(prefix, [(0, len(prefix))])
     seq, info = scope.match(prefix)
     with seq:
@@ -71,8 +86,12 @@ def store_document(scope, model, context, prefix, console):
         context.decode(prefix, console.progress("document"))
         layout = llama_state.learn(context.get_state(), model)
         conversation.store_rows(seq, context, layout, document)
+        begin = time.perf_counter()
+        seq.save(saved)
+        seconds = time.perf_counter() - begin
     console.line(f"   {len(prefix):,} tokens, {layout.payload_bytes(len(prefix)) / 1e6:.1f} MB of K and V, "
-                 f"V {'transposed' if layout.transposed else 'by token'}; {document.sealed:,} tokens can be matched from now on")
+                 f"V {'transposed' if layout.transposed else 'by token'}; {document.sealed:,} tokens can be matched from now on\n"
+                 f"   saved as a file of {os.path.getsize(saved) / 1e6:.1f} MB in {seconds * 1e3:.0f} ms")
     return document, layout
 
 
@@ -108,7 +127,26 @@ def ask_all(model, scope, document, layout, contexts, store, console):
     return answers
 
 
+def ask_second_process(arguments, saved, first, console):
+    """The first question once more, in a process that has nothing but the file.  Whether its tokens are the same."""
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("second_process.py")), "--model", str(arguments.model),
+               "--document", str(arguments.document), "--saved", saved, "--question", first.question, "--threads", str(arguments.threads)]
+    command += ["--no-flash-attention"] * arguments.no_flash_attention
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode != 0:
+        raise conversation.NotRead(f"the second process ended with status {run.returncode}")
+    second = json.loads(run.stdout)
+    same = second["tokens"] == first.tokens and second["matched_tokens"] == first.matched_tokens
+    report.print_second_process(console, first, second, same)
+    return same
+
+
 def main():
+    with tempfile.TemporaryDirectory(prefix="kvc-quickstart-") as folder:
+        return run(os.path.join(folder, "document.kvc"))
+
+
+def run(saved):
     arguments = parse_arguments()
     console = report.Console(arguments.phase)
     report.note_busy_machine(console)
@@ -117,9 +155,9 @@ def main():
             model = llama.Model(arguments.model)
             contexts = [llama.Context(model, CONTEXT_TOKENS, arguments.threads, not arguments.no_flash_attention) for _ in range(2)]
             scope = open_scope(store, model, arguments)
-            prefix = model.tokenize(PREFIX.format(document=arguments.document.read_text().strip("\n")))
-        with console.phase("compute the document once, store it"):
-            document, layout = store_document(scope, model, contexts[0], prefix, console)
+            prefix = document_prefix(model, arguments)
+        with console.phase("compute the document once, store it, save it"):
+            document, layout = store_document(scope, model, contexts[0], prefix, saved, console)
         with console.phase("ask, with kvc and recomputed twice"):
             console.line("   replayed run: the decode calls that computed the stored rows, made again from an empty context; has to be equal\n"
                          "   straight run: the whole prompt at once, as without a store; its calls are split elsewhere, which alone moves\n"
@@ -128,6 +166,8 @@ def main():
         for context in contexts:
             context.close()
         model.close()
+    with console.phase("ask a second process that has the file alone"):
+        second_same = ask_second_process(arguments, saved, answers[0], console)
     report.print_chart(console, answers)
     if arguments.picture:
         with console.phase("draw the picture"):
@@ -138,7 +178,9 @@ def main():
     wrong = [answer.question for answer in answers if not (answer.tokens_identical and answer.state_identical)]
     for question in wrong:
         console.line(f"FAILED: the answer to {question!r} differs from the replayed run")
-    return 1 if wrong else 0
+    if not second_same:
+        console.line("FAILED: the second process gave another answer")
+    return 1 if wrong or not second_same else 0
 
 
 if __name__ == "__main__":

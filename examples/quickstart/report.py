@@ -79,6 +79,17 @@ def print_answer(console, number, answer, text):
         console.line(f"   {name:<40}{value}")
 
 
+def print_second_process(console, first, second, same):
+    console.line(f"\n1. {first.question}")
+    for name, value in (
+            ("restored from the file", f"{second['restored_tokens']:,} tokens, {second['file_bytes'] / 1e6:.1f} MB, {second['seconds_to_restore'] * 1e3:.0f} ms"),
+            ("tokens = first process", f"{yes_no(same)}, {len(second['tokens'])} of {len(first.tokens)}"),
+            ("restore and time to first token", f"{second['seconds_to_restore'] + second['seconds_to_first_token']:.3f} s; "
+                                                f"computing the prompt took {first.straight_seconds:.3f} s"),
+            ("loading the model before that", f"{second['seconds_to_load']:.3f} s")):
+        console.line(f"   {name:<40}{value}")
+
+
 def print_chart(console, answers):
     longest = max(max(answer.straight_seconds, answer.seconds_to_first_token) for answer in answers)
     console.line("\nTime to first token")
