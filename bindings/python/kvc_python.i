@@ -8,8 +8,6 @@
 %rename("$ignore", %$istypedef) "";
 %ignore kvc_seq_importance;
 %ignore kvc_seq_budget;
-%ignore kvc_event_watch;
-%ignore kvc_event_drain;
 
 %{
 #include "native.h"
@@ -131,7 +129,12 @@ INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symnam
   }
 }
 %enddef
-OPTIONS(kvc_store_options, store_options_record)
+%typemap(in) const kvc_store_options *options (kvc_store_options temp) {
+  KVC_INIT(&temp);
+  if (!record_fill(&temp, &store_options_record, $input) || !log_open(&temp, $input)) SWIG_fail;
+  $1 = &temp;
+}
+%typemap(argout) const kvc_store_options *options { if (result == KVC_OK) log_opened($1); }
 OPTIONS(kvc_queue_options, queue_options_record)
 OPTIONS(kvc_hint, hint_record)
 %typemap(in) const kvc_hint *hint = const kvc_hint *options;
@@ -284,6 +287,20 @@ OPTIONS(kvc_hint, hint_record)
   if (result == KVC_OK) $result = outputs_append($result, PyUnicode_FromString($1));
 }
 %typemap(freearg) (char *text, size_t text_capacity, size_t *text_size) { PyMem_Free(room$argnum); }
+
+%typemap(in) (kvc_event *events, size_t event_capacity, size_t *event_count) (kvc_event *list = NULL, size_t count = 0) {
+  uint64_t capacity;
+  if (!as_u64(&capacity, $input, "event_capacity")) SWIG_fail;
+  if (!(list = PyMem_Calloc((size_t)capacity + 1, sizeof *list))) { PyErr_NoMemory(); SWIG_fail; }
+  KVC_INIT(list);
+  $1 = list;
+  $2 = (size_t)capacity;
+  $3 = &count;
+}
+%typemap(argout) (kvc_event *events, size_t event_capacity, size_t *event_count) {
+  if (result == KVC_OK) $result = outputs_append($result, event_list($1, *$3));
+}
+%typemap(freearg) (kvc_event *events, size_t event_capacity, size_t *event_count) { PyMem_Free(list$argnum); }
 
 %typemap(in) (const void *key, size_t key_size) {
   char *data;

@@ -61,15 +61,17 @@ def test_every_constant_of_the_headers_is_in_the_raw_layer():
 @pytest.mark.parametrize("kind, struct, less", [
     (kvc.StoreInfo, "kvc_store_info", 0), (kvc.VerifyInfo, "kvc_verify_info", 0), (kvc.ShapeInfo, "kvc_shape_info", 0),
     (kvc.ScopeInfo, "kvc_scope_info", 0), (kvc.SeqInfo, "kvc_seq_info", 0), (kvc.MatchInfo, "kvc_match_info", 0),
-    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0)])
+    (kvc.Result, "kvc_result", 1), (kvc.Metrics, "kvc_metrics", 0), (kvc.Event, "kvc_event", 0)])
 def test_dataclasses_have_the_members_of_the_structs_in_their_order(kind, struct, less):
     members = _native.record_members()[struct]
-    assert [field.name for field in dataclasses.fields(kind)] == list(members[:len(members) - less])
+    fields = [field.name for field in dataclasses.fields(kind)]
+    assert fields[:len(members) - less] == list(members[:len(members) - less])
+    assert fields[len(members) - less:] == (["tokens"] if kind is kvc.Event else [])
 
 
 def test_infos_and_descriptions_are_frozen():
     for kind in (kvc.StoreInfo, kvc.VerifyInfo, kvc.ScopeInfo, kvc.SeqInfo, kvc.MatchInfo, kvc.Result, kvc.Metrics, kvc.ShapeInfo,
-                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry, kvc.Layout, kvc.Side):
+                 kvc.Shape, kvc.Layer, kvc.Array, kvc.Rows, kvc.Extra, kvc.Found, kvc.ObjectEntry, kvc.Layout, kvc.Side, kvc.Event):
         assert kind.__dataclass_params__.frozen, kind
 
 

@@ -22,7 +22,7 @@ PyThreadState *object_call_begin(const kvc_object *objects, size_t count) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < count && count <= KEPT_COUNT_MAX; i++)
     for (uint64_t part = 0; part < objects[i].part_count && bytes <= KEPT_BYTES_MAX; part++) bytes += objects[i].parts[part].bytes;
-  if (!closing && count <= KEPT_COUNT_MAX && bytes <= KEPT_BYTES_MAX) return NULL;
+  if (!closing && !logs_open() && count <= KEPT_COUNT_MAX && bytes <= KEPT_BYTES_MAX) return NULL;
 #endif
   return call_begin();
 }

@@ -1,5 +1,38 @@
-/* What the library keeps beyond a call: registered memory.  How a call runs. */
+/* What the library keeps beyond a call: where log lines go, registered memory. */
 #include "native.h"
+
+static int log_count; /* stores that were opened with one: changes under the GIL */
+
+int logs_open(void) { return log_count; }
+void log_opened(const kvc_store_options *options) { log_count += options->log != NULL; }
+
+/* On any thread, with the GIL or without. */
+static void log_line(uint32_t level, const char *line, void *context) {
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *type, *value, *traceback, *callable = context;
+  PyErr_Fetch(&type, &value, &traceback); /* the thread may be on its way out of a call that failed */
+  PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "replace");
+  PyObject *result = text ? PyObject_CallFunction(callable, "IO", (unsigned)level, text) : NULL;
+  if (!result) PyErr_WriteUnraisable(callable);
+  Py_XDECREF(result);
+  Py_XDECREF(text);
+  PyErr_Restore(type, value, traceback);
+  PyGILState_Release(state);
+}
+
+int log_open(kvc_store_options *options, PyObject *object) {
+  PyObject *callable = PyTuple_Size(object) > record_length(&store_options_record) ? PyTuple_GetItem(object, record_length(&store_options_record)) : Py_None;
+  if (!callable) return 0;
+  if (callable == Py_None) return 1;
+  if (!PyCallable_Check(callable)) {
+    PyErr_Format(PyExc_TypeError, "log: a callable (level, line) is needed, not %R", (PyObject *)Py_TYPE(callable));
+    return 0;
+  }
+  options->log = log_line;
+  options->log_context = callable;
+  return 1;
+}
 
 static const char *const region_name = "kvc.region";
 
@@ -22,6 +55,34 @@ PyObject *region_open(void **data, size_t *size, PyObject *object) {
   *data = memory.data;
   *size = (size_t)memory.bytes;
   return capsule;
+}
+
+static PyObject *token_tuple(const int32_t *tokens, uint64_t count) {
+  if (!tokens) Py_RETURN_NONE;
+  PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+  for (uint64_t i = 0; tuple && i < count; i++) {
+    PyObject *token = PyLong_FromLong(tokens[i]);
+    if (!token || PyTuple_SetItem(tuple, (Py_ssize_t)i, token) < 0) Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+static PyObject *event_tuple(const kvc_event *event) {
+  PyObject *members = record_tuple(event, &event_record), *tokens = members ? token_tuple(event->tokens, event->token_count) : NULL;
+  PyObject *last = tokens ? PyTuple_Pack(1, tokens) : NULL, *all = last ? PySequence_Concat(members, last) : NULL;
+  Py_XDECREF(members);
+  Py_XDECREF(tokens);
+  Py_XDECREF(last);
+  return all;
+}
+
+PyObject *event_list(const kvc_event *events, size_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list && i < count; i++) {
+    PyObject *event = event_tuple(&events[i]);
+    if (!event || PyList_SetItem(list, (Py_ssize_t)i, event) < 0) Py_CLEAR(list);
+  }
+  return list;
 }
 
 int call_open(const kvc_call **out, kvc_call *call, PyObject *object) {

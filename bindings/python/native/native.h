@@ -88,7 +88,7 @@ typedef struct Record Record;
 extern const Record store_options_record, layer_record, shape_record, scope_options_record, seq_options_record, extra_record, rows_record,
     array_record, object_options_record, queue_options_record, hint_record;
 extern const Record store_info_record, verify_info_record, shape_info_record, scope_info_record, seq_info_record, match_info_record,
-    result_record, queued_result_record, metrics_record;
+    result_record, queued_result_record, metrics_record, event_record;
 /* Fills the members from the first items of a tuple. */
 int record_fill(void *target, const Record *record, PyObject *tuple);
 Py_ssize_t record_length(const Record *record);
@@ -143,8 +143,16 @@ PyObject *entry_list(const kvc_object_entry *entries, size_t count);
 
 /* ---- lent.c: what the library keeps beyond a call */
 
+/* The option behind the members: a callable (level, line), or None.  It is borrowed until the store is closed. */
+int log_open(kvc_store_options *options, PyObject *object);
+/* True while a store may write log lines: whoever waits in the library then waits without the GIL, as the writer takes it. */
+int logs_open(void);
+/* Such a store was opened.  Its log may be called until the process ends, for all that is known here. */
+void log_opened(const kvc_store_options *options);
 /* Memory that may be written, and the object that holds it. */
 PyObject *region_open(void **data, size_t *size, PyObject *memory);
+/* Tuples of event_record, each with its tokens, or None, behind. */
+PyObject *event_list(const kvc_event *events, size_t count);
 /* `object` is a timeout in microseconds, or (timeout, flags); *out becomes NULL when both are 0. */
 int call_open(const kvc_call **out, kvc_call *call, PyObject *object);
 

@@ -32,7 +32,8 @@ struct Record {
 #define T kvc_store_options
 static const Member store_options_members[] = {
     M(T, U32, flags),        M(T, U64, memory_bytes),   M(T, U32, seq_max),    M(T, U32, queue_max), M(T, U32, view_max),
-    M(T, U32, worker_count), M(T, U64, open_bytes_max), M(T, U64, timeout_us), M(T, U64, lease_ms)};
+    M(T, U32, worker_count), M(T, U64, open_bytes_max), M(T, U64, timeout_us), M(T, U64, lease_ms),
+    M(T, U32, log_level)};
 RECORD(store_options, kvc_store_options);
 #undef T
 #define T kvc_layer
@@ -128,6 +129,11 @@ const Record queued_result_record = {"queued result", queued_result_members, siz
 #define T kvc_hint
 static const Member hint_members[] = {M(T, U32, flags), M(T, U64, continues_in_ms), M(T, U32, turn), M(T, U32, priority)};
 RECORD(hint, kvc_hint);
+#undef T
+#define T kvc_event
+static const Member event_members[] = {M(T, U32, kind),        M(T, U32, tier_from), M(T, U32, tier_to), M(T, U64, sequence_number),
+                                       M(T, U64, token_begin), M(T, U64, token_count), M(T, RAW, scope), M(T, RAW, chunk), M(T, RAW, parent)};
+RECORD(event, kvc_event);
 #undef T
 #define T kvc_queue_options
 static const Member queue_options_members[] = {M(T, U32, flags), M(T, U32, depth), M(T, U64, description_bytes)};
@@ -251,7 +257,7 @@ PyObject *record_members(void) {
       &store_options_record, &layer_record,      &shape_record,       &scope_options_record, &seq_options_record, &extra_record,
       &rows_record,          &array_record,      &object_options_record, &store_info_record, &verify_info_record, &shape_info_record,
       &scope_info_record,    &seq_info_record,   &match_info_record,  &result_record,        &metrics_record,
-      &hint_record,          &queue_options_record};
+      &hint_record,          &event_record,      &queue_options_record};
   PyObject *all = PyDict_New();
   for (size_t r = 0; all && r < sizeof records / sizeof *records; r++) {
     PyObject *names = PyTuple_New(records[r]->count);

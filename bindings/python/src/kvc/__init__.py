@@ -21,7 +21,7 @@ from .errors import (AbilityError, ArgumentError, Busy, Cancelled, Corrupt, Data
                      Full, Gone, InputOutputError, InternalError, MisuseError, NoMemory, NoSnapshot, NotFound, RangeError,
                      ReachError, ReadOnly, RoomError, ShapeError, Stale, SystemFailure, Timeout, TooNew, Unavailable, Unsupported,
                      VersionError)
-from .info import MatchInfo, Metrics, Result, ScopeInfo, SeqInfo, StoreInfo, VerifyInfo
+from .info import Event, MatchInfo, Metrics, Result, ScopeInfo, SeqInfo, StoreInfo, VerifyInfo
 from .layout import Layout, Side
 from .queue import Call, Queue
 from .rows import Array, Rows, SupportsDLPack
@@ -45,6 +45,8 @@ RETRY_NEVER, RETRY_NOW, RETRY_LATER, RETRY_RECOMPUTE = (_native.KVC_RETRY_NEVER,
                                                         _native.KVC_RETRY_RECOMPUTE)
 FEATURE_CUDA, FEATURE_FABRIC, FEATURE_URING, FEATURE_ETCD = (_native.KVC_FEATURE_CUDA, _native.KVC_FEATURE_FABRIC,
                                                              _native.KVC_FEATURE_URING, _native.KVC_FEATURE_ETCD)
+EVENT_STORED, EVENT_REMOVED, EVENT_MOVED, EVENT_CLEARED, EVENT_LOST = (
+    _native.KVC_EVENT_STORED, _native.KVC_EVENT_REMOVED, _native.KVC_EVENT_MOVED, _native.KVC_EVENT_CLEARED, _native.KVC_EVENT_LOST)
 ALL: int = _native.KVC_ALL
 FOREVER: int = _native.KVC_FOREVER
 
@@ -67,13 +69,14 @@ def status_name(status: int) -> str:
 
 __all__ = [
     "ALL", "AbilityError", "ArgumentError", "Array", "BF16", "Busy", "Call", "Cancelled", "Corrupt", "DataError", "Denied",
-    "DeviceError", "Error", "Exists", "Extra", "F16", "F32", "F8_E4M3", "FEATURE_CUDA", "FEATURE_ETCD", "FEATURE_FABRIC",
-    "FEATURE_URING", "FOREVER", "Forked", "Found", "Full", "Gone", "InputOutputError", "InternalError", "LAYER_FULL", "LAYER_LATENT",
-    "LAYER_STATE", "LAYER_WINDOW", "Layer", "Layout", "Lease", "MatchInfo", "Metrics", "MisuseError", "NoMemory", "NoSnapshot",
-    "NotFound", "ObjectEntry", "Queue", "RETRY_LATER", "RETRY_NEVER", "RETRY_NOW", "RETRY_RECOMPUTE", "ROPE_HALVES", "ROPE_NONE",
-    "ROPE_PAIRS", "ROPE_UNSTATED", "RangeError", "ReachError", "ReadOnly", "Region", "Result", "RoomError", "Rows", "STOP_ABSENT",
-    "STOP_COST", "STOP_DEADLINE", "STOP_END", "STOP_STATE", "STOP_UNREACHABLE", "STOP_WINDOW", "Scope", "ScopeInfo", "Seq", "SeqInfo",
-    "Shape", "ShapeError", "ShapeInfo", "Side", "Stale", "Store", "StoreInfo", "SupportsDLPack", "SystemFailure", "TIER_DEVICE",
-    "TIER_HOST", "TIER_NVME", "TIER_REMOTE", "Timeout", "TooNew", "U8", "Unavailable", "Unsupported", "VerifyInfo", "VersionError",
-    "View", "features", "reorder", "status_name", "version",
+    "DeviceError", "EVENT_CLEARED", "EVENT_LOST", "EVENT_MOVED", "EVENT_REMOVED", "EVENT_STORED", "Error", "Event", "Exists", "Extra",
+    "F16", "F32", "F8_E4M3", "FEATURE_CUDA", "FEATURE_ETCD", "FEATURE_FABRIC", "FEATURE_URING", "FOREVER", "Forked", "Found", "Full",
+    "Gone", "InputOutputError", "InternalError", "LAYER_FULL", "LAYER_LATENT", "LAYER_STATE", "LAYER_WINDOW", "Layer", "Layout",
+    "Lease", "MatchInfo", "Metrics", "MisuseError", "NoMemory", "NoSnapshot", "NotFound", "ObjectEntry", "Queue", "RETRY_LATER",
+    "RETRY_NEVER", "RETRY_NOW", "RETRY_RECOMPUTE", "ROPE_HALVES", "ROPE_NONE", "ROPE_PAIRS", "ROPE_UNSTATED", "RangeError",
+    "ReachError", "ReadOnly", "Region", "Result", "RoomError", "Rows", "STOP_ABSENT", "STOP_COST", "STOP_DEADLINE", "STOP_END",
+    "STOP_STATE", "STOP_UNREACHABLE", "STOP_WINDOW", "Scope", "ScopeInfo", "Seq", "SeqInfo", "Shape", "ShapeError", "ShapeInfo",
+    "Side", "Stale", "Store", "StoreInfo", "SupportsDLPack", "SystemFailure", "TIER_DEVICE", "TIER_HOST", "TIER_NVME", "TIER_REMOTE",
+    "Timeout", "TooNew", "U8", "Unavailable", "Unsupported", "VerifyInfo", "VersionError", "View", "features", "reorder",
+    "status_name", "version",
 ]

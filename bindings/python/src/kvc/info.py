@@ -96,6 +96,22 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a chunk: EVENT_*.  `tokens` are its ids, of a STORED one."""
+
+    kind: int
+    tier_from: int
+    tier_to: int
+    sequence_number: int
+    token_begin: int
+    token_count: int
+    scope: bytes
+    chunk: bytes
+    parent: bytes
+    tokens: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     match_calls: int
     match_tokens: int

@@ -7,14 +7,15 @@ import os
 import select
 import threading
 import time
+from collections import deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Iterable, Mapping, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar
 from weakref import WeakSet
 
 from . import _native
 from .errors import Busy, Cancelled, Corrupt, Error, Forked, NotFound, Stale, _error_of
 from .handle import Handle
-from .info import MatchInfo, Result, VerifyInfo
+from .info import Event, MatchInfo, Result, VerifyInfo
 from .rows import Rows
 from .scope import Found, _exists_options, _options, _put_items, _put_options
 from .seq import Extra, Lease, Seq, _name
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DRAIN_COUNT = 256
+EVENTS_MAX = 1 << 16
+EVENT_ALL = (_native.KVC_EVENT_STORED | _native.KVC_EVENT_REMOVED | _native.KVC_EVENT_MOVED | _native.KVC_EVENT_CLEARED
+             | _native.KVC_EVENT_LOST)
 WAIT_SLICE_S = 0.1  # a queue that another thread releases meanwhile is noticed so soon
 STEP_SLICE_S = 0.001  # between looks for work on a host-driven store
 
@@ -148,13 +152,15 @@ class Queue(Handle):
     give `drain` a timeout.  Busy: `depth` calls are in flight.
     """
 
-    __slots__ = ("store", "_fd", "_lock", "_users", "_calls", "_loops")
+    __slots__ = ("store", "_fd", "_lock", "_users", "_calls", "_loops", "_events", "_is_watching")
 
     def __init__(self, store: Store, handle: int) -> None:
         self._lock = threading.Lock()
         self._users = itertools.count(1)
         self._calls: dict[int, Call[Any]] = {}
         self._loops: dict[asyncio.AbstractEventLoop, list[int]] = {}  # of each: its own descriptor, and how many wait there
+        self._events: deque[Event] = deque()
+        self._is_watching = False
         super().__init__(handle)
         self.store = store
         self._fd = _native.kvc_queue_fd(handle)
@@ -301,6 +307,34 @@ class Queue(Handle):
         """Starts what was made with more=True.  `drain` and an await do so too."""
         _native.kvc_queue_submit(self._handle)
 
+    # ---- events
+
+    def watch(self, scope: Scope | None = None, mask: int = EVENT_ALL) -> None:
+        """Sends events of a scope (None: of all) here; a mask of 0 ends it.  `events` and awaits take them."""
+        _native.kvc_event_watch(self._handle, 0 if scope is None else scope._handle, mask)
+        self._is_watching = True
+
+    def events(self) -> Iterator[Event]:
+        """The events that wait, in order; ends when there are no more.  A reader that is too slow is told: EVENT_LOST."""
+        while True:
+            if not self._events:
+                self._take_events()
+            try:
+                yield self._events.popleft()
+            except IndexError:
+                return
+
+    def _take_events(self) -> None:
+        with self._lock:  # the ids of an event are lent until the next drain
+            while page := _native.kvc_event_drain(DRAIN_COUNT, self._handle):
+                self._events.extend(Event(*event) for event in page)
+                if len(self._events) > EVENTS_MAX:  # nobody reads them
+                    lost = self._events[-1].sequence_number
+                    self._events.clear()
+                    self._events.append(Event(_native.KVC_EVENT_LOST, 0, 0, lost, 0, 0, bytes(32), bytes(32), bytes(32), None))
+                if len(page) < DRAIN_COUNT:
+                    return
+
     # ---- results
 
     def drain(self, *, timeout_us: int = 0) -> list[Call[Any]]:
@@ -319,6 +353,8 @@ class Queue(Handle):
         taken: list[Call[Any]] = []
         try:
             results = _native.kvc_queue_drain(DRAIN_COUNT, self._handle, 0)
+            if self._is_watching:
+                self._take_events()  # the descriptor stays readable while they wait
         except (Stale, Forked):
             self._drop()
             raise

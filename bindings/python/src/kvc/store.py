@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Callable, Self
 from weakref import WeakSet
 
 from . import _native
@@ -46,22 +46,25 @@ class Region(Handle):
 class Store:
     """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it.
 
-    host_driven: no threads of the library; `step`, waiting calls, Queue.drain and awaits do its work.
+    log: called with (level, line) by any thread of the library, level 1 error to 4 debugging; it must not use kvc.  What it raises goes to
+    sys.unraisablehook.  host_driven: no threads of the library; `step`, waiting calls, Queue.drain and awaits do its work.
     wait: a full store makes calls wait up to their timeout.
     """
 
-    __slots__ = ("host_driven", "_handle", "_is_open", "_queues", "__weakref__")
+    __slots__ = ("host_driven", "_handle", "_is_open", "_log", "_queues", "__weakref__")
 
     def __init__(self, uri: str = "mem:", *, memory_bytes: int = 0, seq_max: int = 0, queue_max: int = 0, view_max: int = 0,
                  worker_count: int = 0, open_bytes_max: int = 0, timeout_us: int = 0, lease_ms: int = 0, verify_reads: bool = False,
-                 zero: bool = False, populate: bool = False, host_driven: bool = False, wait: bool = False) -> None:
+                 zero: bool = False, populate: bool = False, host_driven: bool = False, wait: bool = False,
+                 log: Callable[[int, str], object] | None = None, log_level: int = 0) -> None:
         flags = (_native.KVC_OPEN_VERIFY_READS * verify_reads | _native.KVC_OPEN_ZERO * zero | _native.KVC_OPEN_POPULATE * populate
                  | _native.KVC_OPEN_HOST_DRIVEN * host_driven | _native.KVC_OPEN_WAIT * wait)
         self._handle, self._is_open = 0, False
         self._queues: WeakSet[Queue] = WeakSet()
         self.host_driven = host_driven
+        self._log = log  # borrowed by the library
         self._handle = _native.kvc_open(uri, (flags, memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us,
-                                              lease_ms))
+                                              lease_ms, log_level, log))
         self._is_open = True
 
     def close(self) -> None:
