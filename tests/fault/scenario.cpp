@@ -24,7 +24,8 @@ void put_number(std::string &to, uint64_t number) { to.append(reinterpret_cast<c
 
 Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(model::geometries()[0]) {
   KVC_INIT(&error_);
-  folder_ = (std::filesystem::temp_directory_path() / "kvc-scenario-XXXXXX").string();
+  // In memory where there is some: what is tested is not the disk.
+  folder_ = (std::filesystem::path(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) / "kvc-scenario-XXXXXX").string();
   if (!mkdtemp(folder_.data())) throw std::runtime_error("no folder for files");
   for (int32_t i = 0; i < 200; i++) prompt_.push_back(i * 3), other_.push_back(i < 20 ? i * 3 : i * 5 + 1);
   add_opening();
@@ -35,6 +36,9 @@ Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(m
   add_views();
   add_files();
   add_objects();
+  add_rearranged();
+  add_limits();
+  add_queue_end();
   add_ending();
 }
 
@@ -387,16 +391,17 @@ void Scenario::snapshot_rows(std::string &to, kvc_seq *seq) {
   }
 }
 
-std::string Scenario::snapshot() {
+std::string Scenario::snapshot(bool held_only) {
   std::string all;
   if (!store_) return all;
   kvc_store_info info;
   KVC_INIT(&info);
   put_number(all, static_cast<uint64_t>(kvc_store_get_info(&info, store_, &error_)));
-  for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.view_count, info.chunk_count}) put_number(all, number);
-  if (!conditions_.tight) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
+  for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.view_count}) put_number(all, number);
+  if (!held_only) put_number(all, info.chunk_count);
+  if (!conditions_.tight && !held_only) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
   for (kvc_seq **seq : sequences()) snapshot_rows(all, *seq);
-  if (!objects_) return all;
+  if (!objects_ || held_only) return all;
   kvc_object_entry entries[8];
   size_t count = 0;
   put_number(all, static_cast<uint64_t>(kvc_object_list(entries, 8, &count, objects_, nullptr, 0, nullptr, &error_)));
@@ -446,14 +451,14 @@ std::string Scenario::lengths() {
 
 std::string Scenario::release() {
   const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
-  if (kvc_queue_release(std::exchange(queue_, nullptr), &error_) != KVC_OK) return failed("queue_release");
   for (kvc_seq **seq : sequences())
     if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
+  if (kvc_queue_release(std::exchange(queue_, nullptr), &error_) != KVC_OK) return failed("queue_release");
   for (kvc_view **view : {&view_, &open_view_})
     if (kvc_view_release(std::exchange(*view, nullptr), &error_) != KVC_OK) return failed("view_release");
   for (kvc_lease **lease : {&lease_, &cut_lease_, &object_lease_})
     if (kvc_lease_release(std::exchange(*lease, nullptr), &error_) != KVC_OK) return failed("lease_release");
-  for (kvc_scope **scope : {&objects_, &others_})
+  for (kvc_scope **scope : {&objects_, &others_, &limited_})
     if (kvc_scope_release(std::exchange(*scope, nullptr), &error_) != KVC_OK) return failed("scope_release");
   return "";
 }

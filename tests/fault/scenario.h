@@ -32,8 +32,9 @@ class Scenario {
   explicit Scenario(Conditions conditions = {});
   ~Scenario();
   const std::vector<Step> &steps() const { return steps_; }
-  /// Everything that the host has stored and what the store says of it: rows of every sequence, values of every object, counts.
-  std::string snapshot();
+  /// Everything that the host has stored and what the store says of it: rows of every sequence, values of every object, counts.  `held_only`: without
+  /// what may be evicted at any time.
+  std::string snapshot(bool held_only = false);
   /// Every page of every sequence, and the sequences' lengths.
   std::vector<Page> pages();
   std::string lengths();
@@ -56,6 +57,9 @@ class Scenario {
   void add_reads();
   void add_queue();
   void add_views();
+  void add_rearranged();
+  void add_limits();
+  void add_queue_end();
   void add_files();
   void add_objects();
   void add_ending();
@@ -66,15 +70,15 @@ class Scenario {
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list, kvc_queue *queue = nullptr);
   void snapshot_rows(std::string &to, kvc_seq *seq);
-  std::array<kvc_seq **, 8> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_, &restored_, &fresh_}; }
+  std::array<kvc_seq **, 9> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_, &restored_, &fresh_, &compacted_}; }
 
   const Conditions conditions_;
   const model::Geometry &geometry_;
   std::vector<Step> steps_;
   kvc_error error_;
   kvc_store *store_ = nullptr;
-  kvc_scope *scope_ = nullptr, *objects_ = nullptr, *others_ = nullptr;
-  kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr, *restored_ = nullptr, *fresh_ = nullptr;
+  kvc_scope *scope_ = nullptr, *objects_ = nullptr, *others_ = nullptr, *limited_ = nullptr;
+  kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr, *restored_ = nullptr, *fresh_ = nullptr, *compacted_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
   kvc_view *view_ = nullptr, *open_view_ = nullptr;
   kvc_queue *queue_ = nullptr;

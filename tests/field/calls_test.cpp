@@ -39,8 +39,8 @@ TEST(FieldReports, B109_with_address_space_at_its_limit_every_call_gives_a_statu
     if (!statm || fscanf(statm, "%lu", &pages) != 1) _exit(2);
     fclose(statm);
     const rlim_t now = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
-    const rlimit limit{now + (64u << 20), RLIM_INFINITY};
-    const std::vector<int32_t> many = ids(1u << 20);
+    const rlimit limit{now + (24u << 20), RLIM_INFINITY};
+    const std::vector<int32_t> many = ids(1u << 19);
     if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(3);
     // Ids ahead of rows, mebibytes of them, until no more is given.
     std::vector<kvc_seq *> made;

@@ -101,7 +101,7 @@ def test_torch_takes_a_page_through_dlpack(seq, model):
         del tensor
 
 
-def test_an_array_keeps_its_view_and_its_store(store, seq, model):
+def test_B108_an_array_keeps_its_view_and_its_store(store, seq, model):
     array = np.asarray(seq.view(2, 100).k)  # nobody else holds the view
     gc.collect()
     assert store.info().view_count == 1
@@ -119,7 +119,7 @@ def test_an_array_keeps_its_view_and_its_store(store, seq, model):
     store.close()
 
 
-def test_release_is_busy_while_an_array_lives_and_the_page_lends_nothing_after_it(store, seq):
+def test_B108_release_is_busy_while_an_array_lives_and_the_page_lends_nothing_after_it(store, seq):
     view = seq.view(0, 0)
     page, array = view.k, np.asarray(view.v)
     with pytest.raises(kvc.Busy, match="arrays made of it are alive"):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace kvc::stress {
 namespace {
@@ -41,7 +42,7 @@ bool Worker::step() {
       {"truncate", &Worker::truncate, 6}, {"release", &Worker::release, 5}, {"lease", &Worker::lease, 3},    {"renew", &Worker::renew, 3},
       {"acquire", &Worker::acquire, 5},  {"view", &Worker::let_go_of_view, 4}, {"put", &Worker::put, 9}, {"get", &Worker::get, 9},
       {"delete", &Worker::remove, 3},    {"list", &Worker::list, 2},      {"look", &Worker::look, 6},      {"clear", &Worker::clear, 1},
-      {"verify", &Worker::verify, 1},
+      {"verify", &Worker::verify, 1},    {"reorder", &Worker::reorder, 3}, {"compact", &Worker::compact, 2}, {"queued", &Worker::queued, 5},
   };
   uint32_t all = 0;
   for (const auto &s : steps) all += s.weight;
@@ -66,11 +67,11 @@ std::vector<int32_t> Worker::prompt() {
   return ids;
 }
 
-std::vector<std::unique_ptr<model::Block>> Worker::blocks(const std::vector<uint64_t> &chain, uint64_t begin, uint64_t end, bool filled) {
+std::vector<std::unique_ptr<model::Block>> Worker::blocks(const std::vector<uint64_t> &chain, const std::vector<uint64_t> &places, uint64_t begin, uint64_t end, bool filled) {
   std::vector<std::unique_ptr<model::Block>> all;
   for (uint32_t l = 0; l < geometry_.layers.size(); l++) {
     all.push_back(std::make_unique<model::Block>(geometry_, model::Block::Part{l, 1, 0, geometry_.layers[l].heads}, end - begin, random_));
-    if (filled) all.back()->fill([&](uint32_t layer, uint64_t row) { return model::stamp_of(chain[begin + row], layer, begin + row); });
+    if (filled) all.back()->fill([&](uint32_t layer, uint64_t row) { return model::stamp_of(chain[begin + row], layer, places[begin + row]); });
   }
   return all;
 }
@@ -78,7 +79,7 @@ std::vector<std::unique_ptr<model::Block>> Worker::blocks(const std::vector<uint
 /// Tokens [begin, end) are what the chain makes them, or those before result->done are.
 bool Worker::check(Sequence &seq, uint64_t begin, uint64_t end) {
   if (begin >= end) return true;
-  const auto to = blocks(seq.chain, begin, end, false);
+  const auto to = blocks(seq.chain, seq.places, begin, end, false);
   std::vector<kvc_rows> rows;
   for (const auto &block : to) rows.push_back(block->rows()), rows.back().token_begin = begin, rows.back().token_count = end - begin;
   kvc_result result;
@@ -87,7 +88,7 @@ bool Worker::check(Sequence &seq, uint64_t begin, uint64_t end) {
   if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE}, "gather")) return false;
   if (status == KVC_ERR_GONE) return recover(seq);
   for (const auto &block : to)
-    if (const std::string wrong = block->mismatch([&](uint32_t layer, uint64_t row) { return model::stamp_of(seq.chain[begin + row], layer, begin + row); }, end - begin); !wrong.empty())
+    if (const std::string wrong = block->mismatch([&](uint32_t layer, uint64_t row) { return model::stamp_of(seq.chain[begin + row], layer, seq.places[begin + row]); }, end - begin); !wrong.empty())
       return fail("tokens from " + std::to_string(begin) + " to " + std::to_string(end) + ": " + wrong);
   return true;
 }
@@ -103,7 +104,7 @@ bool Worker::recover(Sequence &seq) {
     const uint64_t left = tries < 10 ? info.tokens_held : 0;
     const kvc_status status = kvc_seq_truncate(seq.handle, left, &error_);
     if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE}, "truncate")) return false;
-    if (status == KVC_OK) return seq.chain.resize(left), true;
+    if (status == KVC_OK) return seq.chain.resize(left), seq.places.resize(left), true;
   }
   return fail("a truncate to 0 was refused");
 }
@@ -111,9 +112,9 @@ bool Worker::recover(Sequence &seq) {
 bool Worker::write(Sequence &seq, const std::vector<int32_t> &ids) {
   if (ids.empty()) return true;
   const uint64_t begin = seq.chain.size(), end = begin + ids.size();
-  std::vector<uint64_t> chain = seq.chain;
-  for (const int32_t id : ids) chain.push_back(chained(chain.empty() ? 0 : chain.back(), id));
-  const auto from = blocks(chain, begin, end, true);
+  std::vector<uint64_t> chain = seq.chain, places = seq.places;
+  for (const int32_t id : ids) chain.push_back(chained(chain.empty() ? 0 : chain.back(), id)), places.push_back(places.size());
+  const auto from = blocks(chain, places, begin, end, true);
   std::vector<kvc_rows> rows;
   for (const auto &block : from) rows.push_back(block->rows()), rows.back().token_begin = begin, rows.back().token_count = ids.size();
   kvc_status status = KVC_OK;
@@ -123,7 +124,7 @@ bool Worker::write(Sequence &seq, const std::vector<int32_t> &ids) {
     for (size_t l = 0; l < rows.size() && status == KVC_OK; l++) status = kvc_append(seq.handle, l ? nullptr : ids.data(), l ? 0 : ids.size(), &rows[l], 1, nullptr, &error_);
   }
   if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE, KVC_ERR_FULL}, "append")) return false;
-  if (status == KVC_OK) return seq.chain = std::move(chain), true;
+  if (status == KVC_OK) return seq.chain = std::move(chain), seq.places = std::move(places), true;
   return recover(seq);  // ids and layers that were given go too
 }
 
@@ -136,7 +137,7 @@ bool Worker::match() {
   if (!is_one_of(kvc_match(&seq.handle, &info, scope_, ids.data(), ids.size(), nullptr, nullptr, &error_), {KVC_OK}, "match")) return false;
   done_["found"] += info.tokens != 0;
   if (info.tokens > ids.size() || info.tokens % 16) return fail("a length of " + std::to_string(info.tokens));
-  for (uint64_t i = 0; i < info.tokens; i++) seq.chain.push_back(chained(i ? seq.chain.back() : 0, ids[i]));
+  for (uint64_t i = 0; i < info.tokens; i++) seq.chain.push_back(chained(i ? seq.chain.back() : 0, ids[i])), seq.places.push_back(i);
   seqs_.push_back(seq);
   return check(seqs_.back(), 0, info.tokens) && write(seqs_.back(), {ids.begin() + static_cast<int64_t>(seqs_.back().chain.size()), ids.end()});
 }
@@ -166,6 +167,7 @@ bool Worker::fork() {
   if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE, KVC_ERR_FULL}, "fork")) return false;
   if (status != KVC_OK) return true;
   seq.chain.assign(from->chain.begin(), from->chain.begin() + static_cast<int64_t>(tokens));
+  seq.places.assign(from->places.begin(), from->places.begin() + static_cast<int64_t>(tokens));
   seqs_.push_back(seq);
   return true;
 }
@@ -177,7 +179,7 @@ bool Worker::truncate() {
   const kvc_status status = kvc_seq_truncate(seq->handle, tokens, &error_);
   if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE}, "truncate")) return false;
   if (status != KVC_OK) return recover(*seq);
-  seq->chain.resize(tokens);
+  seq->chain.resize(tokens), seq->places.resize(tokens);
   return true;
 }
 
@@ -247,6 +249,77 @@ bool Worker::let_go_of_view() {
   return is_one_of(kvc_view_release(view.handle, &error_), {KVC_OK}, "view_release");
 }
 
+bool Worker::reorder() {
+  if (seqs_.size() < 2) return true;
+  std::vector<kvc_seq *> handles;
+  std::vector<uint32_t> source;
+  for (const Sequence &seq : seqs_) handles.push_back(seq.handle), source.push_back(static_cast<uint32_t>(random_() % seqs_.size()));
+  const kvc_status status = kvc_seq_reorder(handles.data(), source.data(), handles.size(), &error_);
+  if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE, KVC_ERR_FULL}, "seq_reorder")) return false;
+  if (status != KVC_OK) return true;
+  const std::vector<Sequence> before = seqs_;
+  for (size_t i = 0; i < seqs_.size(); i++) seqs_[i].chain = before[source[i]].chain, seqs_[i].places = before[source[i]].places;
+  return true;
+}
+
+bool Worker::compact() {
+  Sequence *seq = any();
+  if (!seq) return true;
+  std::vector<uint64_t> positions;
+  for (uint64_t i = 0; i < seq->chain.size(); i++)
+    if (i < 20 || random_() % 2) positions.push_back(i);
+  const kvc_status status = kvc_seq_compact(seq->handle, positions.data(), positions.size(), &error_);
+  if (!is_one_of(status, {KVC_OK, KVC_ERR_GONE, KVC_ERR_FULL}, "seq_compact")) return false;
+  if (status == KVC_ERR_GONE) return recover(*seq);
+  if (status != KVC_OK) return true;
+  const Sequence before = *seq;
+  seq->chain.clear(), seq->places.clear();
+  for (const uint64_t position : positions) seq->chain.push_back(before.chain[position]), seq->places.push_back(before.places[position]);
+  return true;
+}
+
+/// Gathers of all sequences at once, in a queue of the worker's own.
+bool Worker::queued() {
+  if (!queue_ && !is_one_of(kvc_queue_create(&queue_, store_, nullptr, &error_), {KVC_OK}, "queue_create")) return false;
+  std::vector<std::unique_ptr<model::Block>> to;
+  std::vector<size_t> of;
+  for (size_t i = 0; i < seqs_.size(); i++) {
+    const Sequence &seq = seqs_[i];
+    if (seq.chain.empty()) continue;
+    const auto layer = static_cast<uint32_t>(random_() % geometry_.layers.size());
+    to.push_back(std::make_unique<model::Block>(geometry_, model::Block::Part{layer, 1, 0, geometry_.layers[layer].heads}, seq.chain.size(), random_));
+    kvc_rows rows = to.back()->rows();
+    rows.token_count = seq.chain.size();
+    kvc_call call;
+    KVC_INIT(&call);
+    call.queue = queue_, call.user = of.size() + 1;
+    of.push_back(i);
+    if (!is_one_of(kvc_gather(nullptr, seq.handle, &rows, 1, &call, &error_), {KVC_OK}, "a queued gather")) return false;
+  }
+  std::vector<bool> gone(seqs_.size());
+  for (size_t left = of.size(); left > 0;) {
+    kvc_result results[8];
+    KVC_INIT(&results[0]);
+    size_t count = 0;
+    if (!is_one_of(kvc_queue_drain(results, 8, &count, queue_, 1000000, &error_), {KVC_OK}, "queue_drain")) return false;
+    left -= count;
+    for (size_t i = 0; i < count; i++) {
+      if (results[i].status == KVC_ERR_GONE) gone[of[results[i].user - 1]] = true;
+      else if (results[i].status != KVC_OK) return fail(results[i].message);
+    }
+  }
+  for (size_t i = 0; i < of.size(); i++) {
+    Sequence &seq = seqs_[of[i]];
+    if (gone[of[i]]) {
+      if (!recover(seq)) return false;
+      continue;
+    }
+    const auto stamps = [&](uint32_t layer, uint64_t row) { return model::stamp_of(seq.chain[row], layer, seq.places[row]); };
+    if (const std::string wrong = to[i]->mismatch(stamps, seq.chain.size()); !wrong.empty()) return fail("a queued gather: " + wrong);
+  }
+  return true;
+}
+
 bool Worker::put() {
   const uint64_t number = random_() % kKeys;
   const std::string key = "key " + std::to_string(number), value = value_of(number);
@@ -307,6 +380,7 @@ bool Worker::clear() { return random_() % 20 || is_one_of(kvc_scope_clear(nullpt
 bool Worker::verify() { return random_() % 4 || is_one_of(kvc_store_verify(nullptr, store_, nullptr, &error_), {KVC_OK}, "store_verify"); }
 
 bool Worker::end() {
+  if (!is_one_of(kvc_queue_release(std::exchange(queue_, nullptr), &error_), {KVC_OK}, "queue_release")) return false;
   for (Sequence &seq : seqs_)
     if (!check(seq, 0, seq.chain.size())) return false;
   while (!seqs_.empty() || !views_.empty() || !leases_.empty()) {

@@ -28,7 +28,7 @@ class Worker {
  private:
   struct Sequence {
     kvc_seq *handle = nullptr;
-    std::vector<uint64_t> chain;  // of each token
+    std::vector<uint64_t> chain, places;  // of each token: what it is made of, and the position it was computed at
   };
   struct View {
     kvc_view *handle = nullptr;
@@ -42,8 +42,7 @@ class Worker {
   bool is_one_of(kvc_status status, std::initializer_list<kvc_status> allowed, const char *what);
   Sequence *any();
   std::vector<int32_t> prompt();
-  void forget(size_t index);
-  std::vector<std::unique_ptr<model::Block>> blocks(const std::vector<uint64_t> &chain, uint64_t begin, uint64_t end, bool filled);
+  std::vector<std::unique_ptr<model::Block>> blocks(const std::vector<uint64_t> &chain, const std::vector<uint64_t> &places, uint64_t begin, uint64_t end, bool filled);
   bool recover(Sequence &seq);
   bool check(Sequence &seq, uint64_t begin, uint64_t end);
   bool write(Sequence &seq, const std::vector<int32_t> &ids);
@@ -58,6 +57,9 @@ class Worker {
   bool renew();
   bool acquire();
   bool let_go_of_view();
+  bool reorder();
+  bool compact();
+  bool queued();
   bool put();
   bool get();
   bool remove();
@@ -71,6 +73,7 @@ class Worker {
   const model::Geometry &geometry_;
   model::Random random_;
   kvc_error error_;
+  kvc_queue *queue_ = nullptr;
   std::string wrong_;
   std::vector<Sequence> seqs_;
   std::vector<kvc_lease *> leases_;

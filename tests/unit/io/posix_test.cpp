@@ -78,7 +78,7 @@ TEST_F(PosixTest, what_is_given_up_leaves_the_old_file_and_nothing_beside) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(PosixTest, links_folders_and_pipes_are_neither_read_nor_replaced) {
+TEST_F(PosixTest, B138_links_folders_and_pipes_are_neither_read_nor_replaced) {
   ASSERT_EQ(replace(at("a"), "old"), KVC_OK) << error.message;
   ASSERT_EQ(symlink(at("a").c_str(), at("link").c_str()), 0);
   ASSERT_EQ(mkdir(at("folder").c_str(), 0700), 0);

@@ -55,7 +55,7 @@ TEST(Latent, rows_come_and_go_in_one_array_or_in_two) {
   EXPECT_EQ(kvc_store_verify(nullptr, host.store, nullptr, &host.error), KVC_OK) << host.error.message;
 }
 
-TEST(Latent, k_is_never_v) {
+TEST(Latent, B34_k_is_never_v) {
   HybridHost host({latent_layers(1, k_dim, rope_dim)}, KVC_F16, 16);
   SeqHandle seq = host.create();
   ASSERT_EQ(host.append_all(seq, ids(20), 0, 20, 1), KVC_OK) << host.error.message;

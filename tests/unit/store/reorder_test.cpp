@@ -26,7 +26,7 @@ struct ReorderTest : StampedStore {
 /// What a beam is: who wrote each of its tokens.
 using Beam = std::vector<uint64_t>;
 
-TEST_F(ReorderTest, a_beam_search_with_any_sources_reads_as_the_histories_say) {
+TEST_F(ReorderTest, B19_a_beam_search_with_any_sources_reads_as_the_histories_say) {
   open(8u << 20);
   constexpr size_t beams = 5;
   std::mt19937 random(11);

@@ -78,13 +78,13 @@ TEST_F(SaveDamageTest, a_byte_that_is_not_what_it_was_anywhere_is_an_error_and_c
   EXPECT_EQ(there.match_length(prompt), 0u);
 }
 
-TEST_F(SaveDamageTest, a_newer_version_is_named_whatever_else_the_file_says) {
+TEST_F(SaveDamageTest, B79_a_newer_version_is_named_whatever_else_the_file_says) {
   EXPECT_EQ(restored(here, Forgery(good).set(8, uint32_t{2}).file), KVC_ERR_VERSION);
   EXPECT_NE(here.error.text().find("version 2"), std::string::npos) << here.error.message;
   EXPECT_NE(here.error.text().find("reads 1"), std::string::npos) << here.error.message;
 }
 
-TEST_F(SaveDamageTest, counts_that_are_not_true_are_refused_before_anything_is_made_for_them) {
+TEST_F(SaveDamageTest, B72_counts_that_are_not_true_are_refused_before_anything_is_made_for_them) {
   Saved there(disk, {}, "m", SavedModel::runs(), 16u << 20);
   const auto before = there.counts();
   for (const size_t at : {16, 24, 104, 112, 136, 144})  // file bytes, table end, length, ids, extras, chunks

@@ -40,7 +40,7 @@ struct ProcessTest : testing::Test {
   }
 };
 
-TEST_F(ProcessTest, a_second_process_restores_every_byte) {
+TEST_F(ProcessTest, B15_a_second_process_restores_every_byte) {
   auto options = sized<kvc_seq_options>();
   SeqHandle seq;
   ASSERT_EQ(kvc_seq_create(seq.out(), scope, &options, &host.error), KVC_OK) << host.error.message;
