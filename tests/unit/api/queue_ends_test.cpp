@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <deque>
 #include <thread>
 
 #include "base/fault.h"
@@ -102,14 +103,15 @@ TEST(QueueEnds, those_who_drain_a_queue_and_call_with_it_meanwhile_find_it_stale
         }
       });
     std::atomic<int> taken{0};
+    std::deque<kvc_object> lent;  // untouched from their calls on, until the queue is released
     threads.emplace_back([&] {
-      kvc_object object{};
-      object.key = "k", object.key_size = 1;
       const kvc_call call = queued(queue);
-      kvc_status status;
-      while ((status = kvc_object_exists(nullptr, busy.host.scope, &object, 1, nullptr, &call, nullptr)) == KVC_OK || status == KVC_ERR_BUSY) {
+      kvc_status status = KVC_OK;
+      while (status == KVC_OK || status == KVC_ERR_BUSY) {
+        if (status == KVC_OK) lent.push_back({}), lent.back().key = "k", lent.back().key_size = 1;
+        else std::this_thread::yield();
+        status = kvc_object_exists(nullptr, busy.host.scope, &lent.back(), 1, nullptr, &call, nullptr);
         taken += status == KVC_OK;
-        while (status == KVC_OK && object.status == INT32_MIN) std::this_thread::yield();  // lent until then
       }
       EXPECT_EQ(status, KVC_ERR_STALE);
       stale++;
