@@ -183,6 +183,7 @@ bool run_lasting(const std::string &point, uint64_t nth, const Clean &clean) {
         EXPECT_EQ(status, expected) << where << ": " << scenario.message();
         EXPECT_NE(std::string(scenario.message()), "") << where;
         status = step.call();
+        if (point == "store.trace.write") break;  // the first failure has ended the recording
         EXPECT_NE(status, KVC_OK) << where << ": it lasts, and the call succeeds the second time";
       }
       EXPECT_TRUE(fired || status == KVC_OK) << where << ": " << scenario.message();
