@@ -326,6 +326,11 @@ void Scenario::add_objects() {
     return status;
   });
   add("object_put, a group", [this] { return put("b", 100, KVC_OBJECT_GROUP); });
+  add("object_delete", [this] {
+    kvc_object object{};
+    object.key = "b2", object.key_size = 2;
+    return kvc_object_delete(nullptr, objects_, &object, 1, nullptr, &error_);
+  });
   add("object_get", [this] {
     std::vector<uint8_t> value(4000);
     kvc_bytes part{value.data(), value.size()};
@@ -341,11 +346,6 @@ void Scenario::add_objects() {
 }
 
 void Scenario::add_ending() {
-  add("object_delete", [this] {
-    kvc_object object{};
-    object.key = "b2", object.key_size = 2;
-    return kvc_object_delete(nullptr, objects_, &object, 1, nullptr, &error_);
-  });
   const auto end = [this](kvc_seq *&seq) {
     const kvc_status status = kvc_seq_release(seq, &error_);
     if (status == KVC_OK) seq = nullptr;

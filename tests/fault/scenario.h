@@ -23,6 +23,7 @@ class Scenario {
     std::string name;
     std::function<kvc_status()> call;
     bool prepares = false;  // sets the conditions up: nothing is to fail in it
+    bool evicts = false;    // what nobody holds makes room for it first, also when it then fails
   };
   /// What a read of a chunk's part in one layer gives; nothing: it is gone.
   struct Page {

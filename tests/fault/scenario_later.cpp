@@ -33,8 +33,8 @@ void Scenario::add_limits() {
     o.model = "limited", o.bytes_max = 20000, o.ttl_ms = 1000000000;
     return kvc_scope_create(&limited_, store_, &o, &error_);
   });
-  for (const char *key : {"one", "two", "three"})  // the last of them in place of the first
-    add("object_put under a quota", [=, this] { return put_value(limited_, key, 8000); });
+  for (const char *key : {"one", "two", "three"}) add("object_put under a quota", [=, this] { return put_value(limited_, key, 8000); });
+  steps_.back().evicts = true;  // the last of them in place of the first
   add("object_put with a layout", [this] {
     const model::Layer &layer = geometry_.layers[0];
     const uint64_t k_bytes = 5ull * layer.heads * layer.dim[0] * 2, v_bytes = 5ull * layer.heads * layer.dim[1] * 2;
