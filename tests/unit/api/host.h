@@ -29,7 +29,8 @@ T sized() {
 
 inline std::vector<int32_t> ids(size_t count, int32_t salt = 0) {
   std::vector<int32_t> out(count);
-  for (size_t i = 0; i < count; i++) out[i] = static_cast<int32_t>(i * 7 + 3) + salt * 100003;
+  const uint32_t shift = static_cast<uint32_t>(salt) * 100003;  // ids are any 32 bits
+  for (size_t i = 0; i < count; i++) out[i] = static_cast<int32_t>(static_cast<uint32_t>(i * 7 + 3) + shift);
   return out;
 }
 
