@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "kernels/rows.h"
+#include "seq/flags_of.h"
 #include "store/object.h"
 #include "store/store.h"
 #include "store/typed.h"
@@ -52,7 +53,7 @@ kvc_status Store::verify_object(const seq::Node &node, Error &error) {
     return fail(error, KVC_ERR_CORRUPT, "an object's header does not match its sum");
   }
 #endif
-  if (node.flags & seq::node_typed) {
+  if (seq::flags_of(node) & seq::node_typed) {
     const kvc_status status = verify_typed(slot, error);
     if (status != KVC_OK) checksum_failed("an object");
     return status;
@@ -92,7 +93,7 @@ void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
     if (index_->held(node.ref)) drop_object(node.ref);
     return;
   }
-  const Piece piece = held.flags & seq::node_window ? Piece::window : held.flags & seq::node_state ? Piece::state : Piece::main;
+  const Piece piece = seq::flags_of(held) & seq::node_window ? Piece::window : seq::flags_of(held) & seq::node_state ? Piece::state : Piece::main;
   const ChunkLayout &layout = node.scope->layout_of(piece);
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     const ChunkLayout::Page &page = layout.page(l);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "kernels/rows.h"
+#include "seq/flags_of.h"
 #include "store/memory.h"
 #include "store/store.h"
 #include "store/typed.h"
@@ -234,7 +235,7 @@ kvc_status Store::compare_object(Ref pinned, const kvc_object &object, uint64_t 
   const uint8_t *slot = slot_data(index_->node(pinned));
   const auto *header = reinterpret_cast<const ObjectHeader *>(slot);
   bool equal = bytes == header->value_bytes;
-  const bool typed = (index_->node(pinned).flags & seq::node_typed) != 0;
+  const bool typed = (seq::flags_of(index_->node(pinned)) & seq::node_typed) != 0;
   if (equal && typed) equal = equal_typed(slot, object);
   const uint8_t *at = slot + sizeof(ObjectHeader);
   for (uint64_t i = 0; equal && !typed && i < object.part_count; at += object.parts[i].bytes, i++)

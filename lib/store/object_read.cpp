@@ -4,6 +4,7 @@
 
 #include "base/ahead.h"
 #include "kernels/rows.h"
+#include "seq/flags_of.h"
 #include "store/memory.h"
 #include "store/object.h"
 #include "store/scope_use.h"
@@ -98,7 +99,7 @@ kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wante
     if (const Ref ref = index_->ref_of(read.ids[wanted.item]); index_->held(ref)) drop_object(ref);
     return fail(error, KVC_ERR_GONE, "the value failed its check and was dropped");
   }
-  if (node->flags & seq::node_typed) copy_typed(object, slot_data(*node));
+  if (seq::flags_of(*node) & seq::node_typed) copy_typed(object, slot_data(*node));
   else copy_value(object, *node, bytes);
   read.bytes += bytes;
   return KVC_OK;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "io/replacement.h"
+#include "seq/flags_of.h"
 #include "store/save_file.h"
 #include "store/store.h"
 
@@ -56,7 +57,7 @@ kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t
   const seq::Node &node = index_->node(seq.table->refs[chunk]);
   SavedChunk &saved = table.chunks[chunk];
   // Whose name was taken away (kvc_scope_clear) is its holder's alone, and so is the file, with all that comes behind.
-  if (!(node.flags & seq::node_unnamed) && (chunk == 0 || table.chunks[chunk - 1].is_named())) saved.name = node.name;
+  if (!(seq::flags_of(node) & seq::node_unnamed) && (chunk == 0 || table.chunks[chunk - 1].is_named())) saved.name = node.name;
   else table.is_private = true;
   const uint8_t *header = slot + seq.scope->layout.header_offset(0);
   codec::FrameHeader first;

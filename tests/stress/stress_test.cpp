@@ -19,7 +19,7 @@ constexpr uint64_t kFactor = 100;
 constexpr uint64_t kFactor = 1;
 #endif
 #if defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSteps = 400 * kFactor;
+constexpr uint64_t kSteps = 1500 * kFactor;
 constexpr int kThreads = 3;
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kSteps = 1500 * kFactor;
