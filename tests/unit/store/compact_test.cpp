@@ -195,6 +195,7 @@ TEST_F(CompactTest, chunks_that_went_after_a_lapse_are_gone_and_what_is_left_can
   expect_rows(seq, 0, 2, [](uint64_t t) { return Origin{1, t * 15}; });
 }
 
+#ifdef KVC_FAULTS
 TEST_F(CompactTest, a_page_that_fails_its_check_is_not_copied) {
   open(1u << 20, KVC_OPEN_VERIFY_READS);
   SeqHandle seq = written(1, 40);
@@ -231,5 +232,6 @@ TEST_F(CompactTest, refused_memory_or_room_at_any_point_changes_nothing_and_leak
     scope.reset(), store.reset();
   }
 }
+#endif
 
 }  // namespace

@@ -222,6 +222,7 @@ TEST_F(HandoverTest, what_lost_chunks_after_a_lapse_cannot_be_published) {
   EXPECT_EQ(attach(got, "p"), KVC_ERR_NOT_FOUND);
 }
 
+#ifdef KVC_FAULTS
 TEST_F(HandoverTest, refused_memory_at_any_point_changes_nothing_and_leaks_nothing) {
   open();
   SeqHandle seq = written(1, 20), other = written(2, 24), got;
@@ -252,6 +253,7 @@ TEST_F(HandoverTest, refused_memory_at_any_point_changes_nothing_and_leaks_nothi
   ASSERT_EQ(withdraw("new"), KVC_OK);
   EXPECT_EQ(info().memory_pinned, 0u);
 }
+#endif
 
 TEST_F(HandoverTest, threads_attach_while_a_name_is_published_again_and_again) {
   open(8u << 20);

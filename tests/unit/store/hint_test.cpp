@@ -143,6 +143,7 @@ TEST_F(HintTest, thousands_of_hints_whose_chunks_are_long_gone_take_no_memory) {
   EXPECT_EQ(bytes(), before);
 }
 
+#ifdef KVC_FAULTS
 TEST_F(HintTest, what_is_refused_names_the_value) {
   SeqHandle seq = written(1, 16);
   expect_refused(hint(seq, 6), KVC_ERR_TOO_NEW, {"0x6"});
@@ -155,5 +156,6 @@ TEST_F(HintTest, what_is_refused_names_the_value) {
   kvc::base::fault_disarm_all();
   ASSERT_EQ(hint(seq, KVC_HINT_DONE, 9, 9), KVC_OK) << error.message;
 }
+#endif
 
 }  // namespace

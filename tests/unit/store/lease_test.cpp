@@ -122,6 +122,7 @@ TEST_F(LeaseTest, what_is_refused_names_the_value_and_holds_nothing) {
   expect_refused(kvc_seq_lease(&out, seq, 0, KVC_ALL, 0, nullptr, &error), KVC_ERR_GONE, {"0 are left"});
 }
 
+#ifdef KVC_FAULTS
 TEST_F(LeaseTest, refused_memory_at_any_point_holds_nothing) {
   SeqHandle seq = written(1, 32);
   for (uint64_t nth = 1;; nth++) {
@@ -140,5 +141,6 @@ TEST_F(LeaseTest, refused_memory_at_any_point_holds_nothing) {
   seq.reset();
   EXPECT_EQ(info().memory_pinned, 0u);
 }
+#endif
 
 }  // namespace

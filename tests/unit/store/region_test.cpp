@@ -65,6 +65,7 @@ TEST_F(RegionTest, what_is_refused_names_the_value) {
   EXPECT_EQ(info().region_count, 0u);
 }
 
+#ifdef KVC_FAULTS
 TEST_F(RegionTest, refused_memory_registers_nothing) {
   for (uint64_t nth = 1;; nth++) {
     ASSERT_LT(nth, 20u);
@@ -80,6 +81,7 @@ TEST_F(RegionTest, refused_memory_registers_nothing) {
     EXPECT_EQ(info().region_count, 0u);
   }
 }
+#endif
 
 TEST_F(RegionTest, a_second_release_is_stale_and_a_child_can_do_none_of_it) {
   RegionHandle out;

@@ -148,6 +148,7 @@ TEST_F(ViewTest, private_chunks_go_with_the_last_view_of_them) {
   EXPECT_EQ(info().memory_used, 0u);
 }
 
+#ifdef KVC_FAULTS
 TEST_F(ViewTest, a_page_that_fails_its_check_stays_readable_in_the_views_that_had_it) {
   open(1u << 20, KVC_OPEN_VERIFY_READS);
   SeqHandle seq = written(1, 32);
@@ -160,6 +161,7 @@ TEST_F(ViewTest, a_page_that_fails_its_check_stays_readable_in_the_views_that_ha
   pressure();
   expect_view(v.rows, 1);
 }
+#endif
 
 TEST_F(ViewTest, a_fork_that_shares_the_open_page_writes_its_own) {
   open();
