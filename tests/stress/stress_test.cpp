@@ -70,7 +70,9 @@ void run(uint64_t memory_bytes, uint32_t flags, uint64_t seed) {
     ASSERT_EQ(worker->wrong(), "");
     for (const auto &[name, count] : worker->done()) done[name] += count;
   }
-  if (kThreads > 3) EXPECT_GT(done["recovered"], 0u) << "nothing that lapsed was evicted";  // of fewer sequences what lapses is seldom needed
+  if (kThreads > 4) {  // of fewer sequences what lapses is seldom needed
+    EXPECT_GT(done["recovered"], 0u) << "nothing that lapsed was evicted";
+  }
   for (const char *name : {"found", "got", "fork", "view", "clear", "renew", "reorder", "compact", "queued"}) EXPECT_GT(done[name], 0u) << name << ": that never happened";
   auto metrics = sized<kvc_metrics>();
   ASSERT_EQ(kvc_metrics_read(&metrics, ground.store, &ground.error), KVC_OK);
