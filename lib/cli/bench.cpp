@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "cli/bench_host.h"
 
@@ -41,9 +42,13 @@ int parse(BenchOptions &out, std::span<char *const> arguments) {
       out.json = true;
       continue;
     }
-    if (word != "--only" && word != "--seconds") return usage("unknown option, --json, --only and --seconds are known", arguments[i]);
+    if (word != "--only" && word != "--seconds" && word != "--folder") return usage("unknown option, --json, --only, --seconds and --folder are known", arguments[i]);
     if (i + 1 == arguments.size()) return usage("a value is needed after this option", arguments[i]);
     const char *value = arguments[++i];
+    if (word == "--folder") {
+      out.folder = value;
+      continue;
+    }
     if (word == "--only") {
       out.only = value;
       if (out.only.empty()) return usage("--only needs the name of a figure", value);
@@ -93,7 +98,8 @@ int bench_main(std::span<char *const> arguments) {
     std::fprintf(stderr, "kvc bench: this build is not measured: %s\n", why);
     return 1;
   }
-  HostBench host(options.seconds);
+  if (options.folder.empty()) options.folder = std::filesystem::temp_directory_path().string();
+  HostBench host(options);
   if (!options.json)
     std::printf("%-25s %10s %-12s %10s %8s %10s %8s   %s\n", "name", "value", "unit", "baseline", "ratio", "p99", "limit", "goal");
   for (const Bench &bench : suite)

@@ -10,6 +10,7 @@ namespace kvc::cli {
 struct BenchOptions {
   bool json = false;
   double seconds = 3;
+  std::string folder;  // where files are written
   std::string only;  // the full name of a figure; empty: all
 };
 

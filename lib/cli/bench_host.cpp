@@ -50,11 +50,15 @@ const Bench kSuite[] = {
     {"host.fork_flat", "us", "a fork of 128K tokens over one of 1K", ratio_at_most(1.5), &HostBench::fork_flat},
     {"host.view", "ns", "a page lent in place and given back", value_at_most(200), &HostBench::view},
     {"host.index", "bytes", "bookkeeping of 1M tokens", value_at_most(2.5e6), &HostBench::index},
+    {"host.save", "GB/s", "a sequence of 1 GiB into a file, synced, over a plain write of it", at_least(0.90), &HostBench::save},
+    {"host.mixed", "us", "p99 of a gather over its median, four threads, 20 x --seconds under eviction", ratio_at_most(5), &HostBench::mixed},
 };
 
 }  // namespace
 
 std::span<const Bench> host_suite() { return kSuite; }
+
+const kvc_shape &model_shape() { return kModelShape; }
 
 RowsFixture::RowsFixture() : handles((chunks + 8) * Model::slot_bytes, &kModelShape), engine(engine_bytes), pages(chunks * Model::slot_bytes) { KVC_INIT(&error); }
 

@@ -21,6 +21,8 @@ struct Model {
   }
 };
 
+const kvc_shape &model_shape();
+
 /// Memory that the row figures share: a store, the engine's rows, and pages for the copies that ours is compared with, 2 GiB each.
 struct RowsFixture {
   static constexpr uint64_t chunks = 256, slab_tokens = 512, long_tokens = 8192, engine_bytes = uint64_t{2} << 30;
@@ -57,7 +59,7 @@ uint64_t metadata_bytes(const kvc_store *store);
 /// What the table of runs of a figure has in common: ours is contestant 0, the copies follow.
 class HostBench {
  public:
-  explicit HostBench(double seconds) : seconds_(seconds) {}
+  explicit HostBench(const BenchOptions &options) : seconds_(options.seconds), folder_(options.folder) {}
   Figure append_prefill();
   Figure gather_contiguous();
   Figure gather_tokens_first();
@@ -72,6 +74,8 @@ class HostBench {
   Figure fork_flat();
   Figure view();
   Figure index();
+  Figure save();
+  Figure mixed();
 
  private:
   /// Fixtures are gigabytes: one at a time.
@@ -79,6 +83,7 @@ class HostBench {
   IndexFixture &tokens();
 
   double seconds_;
+  const std::string folder_;
   std::unique_ptr<RowsFixture> rows_;
   std::unique_ptr<IndexFixture> index_;
 };

@@ -26,6 +26,7 @@ constexpr char kHelp[] =
     "      --json                     one line of JSON for each figure, instead of a table\n"
     "      --only NAME                one figure only, with or without the suite's name in front\n"
     "      --seconds S                how long each figure is measured, 0.1 to 600 (default 3)\n"
+    "      --folder DIR               where files are written and removed, up to 2 GiB (default: that for temporary files)\n"
     "  kvc --help                     this text\n"
     "\n"
     "`examples/quickstart/quickstart.py --model FILE` compares a whole model with and without the cache, token by token.\n"
