@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "store/seam_store.h"
+#include "store/store_info.h"
 #include "stamped.h"
 
 /// A host with a small model whose every element says who wrote it.
@@ -109,16 +110,8 @@ struct FieldHost {
   std::string read(const kvc_seq *seq, uint64_t begin, uint64_t count, uint64_t writer) {
     return read(seq, begin, count, [=](uint64_t) { return writer; });
   }
-  kvc_store_info info() {
-    auto out = sized<kvc_store_info>();
-    EXPECT_EQ(kvc_store_get_info(&out, store, &error), KVC_OK) << error.message;
-    return out;
-  }
-  kvc_metrics metrics() {
-    auto out = sized<kvc_metrics>();
-    EXPECT_EQ(kvc_metrics_read(&out, store, &error), KVC_OK) << error.message;
-    return out;
-  }
+  kvc_store_info info() { return store_info(store); }
+  kvc_metrics metrics() { return store_metrics(store); }
   kvc_seq_info info_of(const kvc_seq *seq) {
     auto out = sized<kvc_seq_info>();
     EXPECT_EQ(kvc_seq_get_info(&out, seq, &error), KVC_OK) << error.message;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "seam_store.h"
+#include "store_info.h"
 
 namespace kvc_test {
 
@@ -106,16 +107,8 @@ struct LimitedHost {
     EXPECT_EQ(kvc_scope_get_info(&out, scope, &error), KVC_OK) << error.message;
     return out;
   }
-  kvc_store_info info() {
-    auto out = sized<kvc_store_info>();
-    EXPECT_EQ(kvc_store_get_info(&out, store, &error), KVC_OK) << error.message;
-    return out;
-  }
-  kvc_metrics metrics() {
-    auto out = sized<kvc_metrics>();
-    EXPECT_EQ(kvc_metrics_read(&out, store, &error), KVC_OK) << error.message;
-    return out;
-  }
+  kvc_store_info info() { return store_info(store); }
+  kvc_metrics metrics() { return store_metrics(store); }
 };
 
 }  // namespace kvc_test

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "seam_store.h"
+#include "store_info.h"
 
 namespace kvc_test {
 
@@ -125,16 +126,8 @@ struct StampedStore : testing::Test {
       ASSERT_EQ(append(seq, static_cast<uint64_t>(fresh++), 0, chunk), KVC_OK) << error.message;
     }
   }
-  kvc_store_info info() {
-    auto out = sized<kvc_store_info>();
-    EXPECT_EQ(kvc_store_get_info(&out, store, &error), KVC_OK) << error.message;
-    return out;
-  }
-  kvc_metrics metrics() {
-    auto out = sized<kvc_metrics>();
-    EXPECT_EQ(kvc_metrics_read(&out, store, &error), KVC_OK) << error.message;
-    return out;
-  }
+  kvc_store_info info() { return store_info(store); }
+  kvc_metrics metrics() { return store_metrics(store); }
   kvc_seq_info info(const kvc_seq *seq) {
     auto out = sized<kvc_seq_info>();
     EXPECT_EQ(kvc_seq_get_info(&out, seq, &error), KVC_OK) << error.message;
