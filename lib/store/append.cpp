@@ -106,7 +106,7 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
       if (complete) plan.filled[l] = run.token_end();
     }
     if (!run.layers->keeps_all()) {
-      if (run.layers->kind == KVC_LAYER_WINDOW) KVC_TRY(check_fits((run.token_count + chunk_tokens - 1) / chunk_tokens, *seq.scope, seq.scope->windows, error));
+      if (run.layers->kind == KVC_LAYER_WINDOW) KVC_TRY(check_fits((run.token_count + chunk_tokens - 1) / chunk_tokens, *seq.scope, seq.part->windows, error));
       continue;
     }
     plan.chunk_begin = std::min(plan.chunk_begin, run.token_begin / chunk_tokens);
@@ -115,8 +115,8 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
   KVC_TRY(cover.unfinished(error));
   // Nobody has the rows of a private chunk already, and no list of ids bounds how many there are: before anything is counted chunk by chunk.
   const uint64_t chunks = seq.sealed + seq.open.size();
-  if (seq.is_private && plan.chunk_end > chunks) KVC_TRY(check_fits(plan.chunk_end - chunks, *seq.scope, seq.scope->layout, error));
-  plan.length = seq.pieces ? length_of_mixed(plan.filled, seq.scope->shape) : length_of(plan.filled, seq.length);
+  if (seq.is_private && plan.chunk_end > chunks) KVC_TRY(check_fits(plan.chunk_end - chunks, *seq.scope, seq.part->layout, error));
+  plan.length = seq.pieces ? length_of_mixed(plan.filled, seq.part->shape) : length_of(plan.filled, seq.length);
   plan.sealed = plan.length / chunk_tokens;
   if (!seq.pieces) return KVC_OK;
   if (plan.sealed > seq.sealed) {  // every one of them needs a main piece, whoever brings rows
@@ -166,8 +166,8 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, const ChunkLay
 /// Gives an open chunk rows of its own: a copy of what is filled.
 kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
-  const ChunkLayout &layout = seq.scope->layout;
-  if (open->held) KVC_TRY(check_held(seq.scope->layout, *seq.scope, open->held, chunk * seq.chunk_tokens(), error));
+  const ChunkLayout &layout = seq.part->layout;
+  if (open->held) KVC_TRY(check_held(seq.part->layout, *seq.part, open->held, chunk * seq.chunk_tokens(), error));
   plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, layout, error));
@@ -226,8 +226,8 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
 
 /// What can be said before anything is evicted.
 kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq, Error &error) const {
-  KVC_TRY(store.check_fits(slots.size(), *seq.scope, seq.scope->layout, error));
-  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes());
+  KVC_TRY(store.check_fits(slots.size(), *seq.scope, seq.part->layout, error));
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.part->layout.slot_bytes());
   const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
   uint64_t open_bytes = store.open_bytes_.load(std::memory_order_relaxed);
   for (uint64_t i = 0; i < sealed - seq.sealed && i < seq.open.size(); i++) open_bytes -= own_bytes(seq.open[i]);
@@ -251,7 +251,7 @@ void Store::AppendPlan::undo(Store &store, Sequence &seq) const {
     seq.open[r.index] = r.before;
   }
   uint64_t rows_end = 0;
-  for (const seq::LayerRun &run : seq.scope->shape.runs)
+  for (const seq::LayerRun &run : seq.part->shape.runs)
     if (run.keeps_all()) rows_end = std::max(rows_end, *std::max_element(seq.filled.begin() + run.layer_begin, seq.filled.begin() + run.layer_begin + run.layer_count));
   for (size_t i = 0; i < seq.open.size(); i++)  // rows were never copied here
     if (rows_end <= (seq.sealed + i) * seq.chunk_tokens()) {
@@ -266,13 +266,13 @@ void Store::AppendPlan::undo(Store &store, Sequence &seq) const {
 
 kvc_status Store::reserve_chunk(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
-  const kvc_status status = open ? materialize(plan, seq, chunk, error) : open_slot(&open, seq, seq.scope->layout, error);
-  if (status != KVC_ERR_FULL || is_over_quota(*seq.scope, seq.scope->layout.slot_bytes())) return status;
+  const kvc_status status = open ? materialize(plan, seq, chunk, error) : open_slot(&open, seq, seq.part->layout, error);
+  if (status != KVC_ERR_FULL || is_over_quota(*seq.scope, seq.part->layout.slot_bytes())) return status;
   uint64_t own_bytes = 0;  // that this call has taken
   const auto own_end = std::find(plan.slots.begin(), plan.slots.end(), chunk);
   for (auto c = plan.slots.begin(); c != own_end; ++c) own_bytes += slab_.bytes(seq.open[*c - seq.sealed]->slot);
   return fail(error, KVC_ERR_FULL, "%zu chunks of %llu bytes are needed: %llu of %llu are in use, all of them open or leased; after %zu chunks the largest free piece has %llu",
-              plan.slots.size(), static_cast<unsigned long long>(memory::Slab::rounded_bytes(seq.scope->layout.slot_bytes())),
+              plan.slots.size(), static_cast<unsigned long long>(memory::Slab::rounded_bytes(seq.part->layout.slot_bytes())),
               static_cast<unsigned long long>(slab_.used_bytes() - own_bytes), static_cast<unsigned long long>(slab_.capacity_bytes()),
               static_cast<size_t>(own_end - plan.slots.begin()), static_cast<unsigned long long>(slab_.largest_free_bytes()));
 }
@@ -303,7 +303,7 @@ kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) 
 }
 
 void Store::copy_piece(Sequence &seq, const Run &run, uint32_t layer, uint64_t token, uint64_t count, bool stream) {
-  const ChunkLayout &layout = seq.scope->layout;
+  const ChunkLayout &layout = seq.part->layout;
   const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = token / chunk_tokens;
   OpenChunk *open = seq.open[chunk - seq.sealed];
   if (open->held) return;  // the chunk is held under this name: those bytes are what a read gives
@@ -368,7 +368,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   if (tokens_left(seq) != UINT64_MAX) KVC_TRY(check_left(seq, most_filled(seq), error));
   Run only;  // of a call with one run, which a decode step is
   if (rows.size() == 1) {
-    KVC_TRY(resolve_run(only, rows[0], seq.scope->shape, Direction::append, seq.filled, &resource_, error));
+    KVC_TRY(resolve_run(only, rows[0], seq.part->shape, Direction::append, seq.filled, &resource_, error));
     if (append_in_place(seq, ids, only)) return KVC_OK;
   }
   std::array<std::byte, 2048> stack;
@@ -376,7 +376,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   AppendPlan plan(seq, &scratch);
   plan.runs.assign(rows.size(), only);
   for (size_t i = 0; i < rows.size() && rows.size() > 1; i++)
-    KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.scope->shape, Direction::append, seq.filled, &scratch, error));
+    KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.part->shape, Direction::append, seq.filled, &scratch, error));
   if (ids.size() > kTokensMax - seq.given) return fail(error, KVC_ERR_RANGE, "token_count %zu: a sequence has at most %llu tokens", ids.size(), static_cast<unsigned long long>(kTokensMax));
   if (!ids.empty() && ids_too_late(seq))
     return fail(error, KVC_ERR_RANGE, "token_count %zu: these ids name tokens from %llu on, rows below %llu are there: in a private sequence ids come before the rows they name, or never", ids.size(),

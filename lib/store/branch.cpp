@@ -49,7 +49,7 @@ kvc_status Store::check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *
   if (name == seq::Name{}) return KVC_OK;  // of a private sequence
   thread_local seq::ChunkNamer namer;
   const uint64_t chunk_tokens = seq.chunk_tokens();
-  const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.scope->layout.ids_offset());
+  const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.part->layout.ids_offset());
   const seq::Name &parent = chunk ? index_->node(seq.table->refs[chunk - 1]).name : seq.root;
   if (static_cast<uint32_t>(ids[0]) == chunk_tokens &&
       namer.next(parent, ids + 1, static_cast<uint32_t>(chunk_tokens), chunk * chunk_tokens, seq.extras.all()) == name)
@@ -73,7 +73,7 @@ kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &er
     seq.open.reserve(1);
     open = make<OpenChunk>(&resource_);
     open->held = ref;
-    const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.scope->layout.ids_offset());
+    const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.part->layout.ids_offset());
     seq.ids.assign(ids + 1, ids + 1 + std::min<uint64_t>(static_cast<uint32_t>(ids[0]), rows));  // none in a private sequence without ids
   } else {
     seq.ids.clear();

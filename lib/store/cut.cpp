@@ -36,8 +36,8 @@ OpenChunk *Store::Cut::hold(Ref piece) {
 }
 
 /// Has the piece in `slot` (null: none) the rows of its chunk that queries at `end` see?  `filled`: rows that there are; empty: all.
-bool Store::covers(const Scope &scope, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled) {
-  const ChunkLayout &layout = scope.windows;
+bool Store::covers(const Part &part, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled) {
+  const ChunkLayout &layout = part.windows;
   const uint64_t chunk_tokens = layout.chunk_tokens(), begin = chunk * chunk_tokens;
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     if (!layout.page(l).present()) continue;
@@ -58,29 +58,29 @@ uint8_t *Store::window_rows(std::span<const Ref> refs, const Sequence *seq, uint
 }
 
 /// The last chunk that lacks rows which queries at `end` see; UINT64_MAX: none does.  Under the lock.
-uint64_t Store::window_missing(const Scope &scope, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const {
-  const uint64_t chunk_tokens = scope.layout.chunk_tokens(), seen = window_begin(end, scope.window_max);
-  if (!scope.window_max || seen >= end) return none;
+uint64_t Store::window_missing(const Part &part, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const {
+  const uint64_t chunk_tokens = part.layout.chunk_tokens(), seen = window_begin(end, part.window_max);
+  if (!part.window_max || seen >= end) return none;
   for (uint64_t c = (end - 1) / chunk_tokens;; c--) {
     Ref piece;
-    if (!covers(scope, window_rows(refs, seq, c, &piece), c, end, seq ? std::span<const uint64_t>(seq->filled) : std::span<const uint64_t>())) return c;
+    if (!covers(part, window_rows(refs, seq, c, &piece), c, end, seq ? std::span<const uint64_t>(seq->filled) : std::span<const uint64_t>())) return c;
     if (c == seen / chunk_tokens) return none;
   }
 }
 
 /// How many of these chunks a match can take: the last of them has what its kinds of layers need.  `stop`: why not all.  Under the lock.
-uint64_t Store::pieces_end(const Scope &scope, std::span<const Ref> refs, uint32_t *stop) const {
+uint64_t Store::pieces_end(const Part &part, std::span<const Ref> refs, uint32_t *stop) const {
   uint64_t end = refs.size();
   const auto note = [&](uint32_t why) {
     if (stop && end == refs.size()) *stop = why;
   };
   while (end) {
-    if (scope.has_states && !index_->find_piece(refs[end - 1], seq::node_state)) {
+    if (part.has_states && !index_->find_piece(refs[end - 1], seq::node_state)) {
       note(KVC_STOP_STATE);
       end--;
       continue;
     }
-    const uint64_t missing = window_missing(scope, refs, nullptr, end * scope.layout.chunk_tokens());
+    const uint64_t missing = window_missing(part, refs, nullptr, end * part.layout.chunk_tokens());
     if (missing == none) break;
     note(KVC_STOP_WINDOW);
     end = missing;  // whatever ends behind it sees into it
@@ -90,7 +90,7 @@ uint64_t Store::pieces_end(const Scope &scope, std::span<const Ref> refs, uint32
 
 /// Is there a snapshot of every state layer that has come to `tokens`, in the sequence's own entry or in `piece`?  Under the lock.
 bool Store::states_at(const Sequence &seq, uint64_t tokens, Ref *piece) const {
-  const ChunkLayout &layout = seq.scope->states;
+  const ChunkLayout &layout = seq.part->states;
   if (tokens == 0) return true;
   OpenChunk *const rows = Pieces::find(seq.pieces->states, tokens);
   uint8_t *slot = rows && rows->own() ? rows->data : rows && !rows->gone && index_->held(rows->held) ? slot_data(index_->node(rows->held)) : nullptr;
@@ -103,19 +103,19 @@ bool Store::states_at(const Sequence &seq, uint64_t tokens, Ref *piece) const {
 }
 
 kvc_status Store::plan_cut(Cut &cut, const Sequence &seq, uint64_t tokens, Error &error) {
-  const Scope &scope = *seq.scope;
-  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(tokens, scope.window_max);
+  const Part &part = *seq.part;
+  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(tokens, part.window_max);
   const std::span<const Ref> refs = seq.held ? std::span<const Ref>(seq.table->refs).first(seq.held) : std::span<const Ref>();
   std::lock_guard lock(mutex_);
   Ref state;
   if (!states_at(seq, tokens, &state))
     return fail(error, KVC_ERR_NO_SNAPSHOT, "tokens %llu: a state layer has no snapshot there; kvc_seq_info.tokens_end says where all have", static_cast<unsigned long long>(tokens));
-  if (const uint64_t missing = window_missing(scope, refs, &seq, tokens); missing != none)
+  if (const uint64_t missing = window_missing(part, refs, &seq, tokens); missing != none)
     return fail(error, KVC_ERR_GONE, "tokens %llu: a window layer sees rows from token %llu on, those of the chunk at token %llu are no longer held; kvc_seq_info.tokens_end says where all are",
                 static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seen), static_cast<unsigned long long>(missing * chunk_tokens));
   for (const Pieces::Entry &e : seq.pieces->windows)
     if (e.at * chunk_tokens < tokens && (e.rows->own() || (!e.rows->gone && index_->held(e.rows->held)))) put(cut.windows, e.at, e.rows);
-  for (uint64_t c = seen / chunk_tokens; scope.window_max && c * chunk_tokens < tokens; c++) {
+  for (uint64_t c = seen / chunk_tokens; part.window_max && c * chunk_tokens < tokens; c++) {
     Ref piece;
     if (!Pieces::find(cut.windows, c) && window_rows(refs, &seq, c, &piece) && piece) put(cut.windows, c, cut.hold(piece));
   }
@@ -145,7 +145,7 @@ void Store::match_pieces(Sequence &seq, uint32_t *stop) {
   for (;;) {  // again when one of them went while we looked
     {
       std::lock_guard lock(mutex_);
-      seq.sealed = seq.held = pieces_end(*seq.scope, std::span<const Ref>(seq.table->refs).first(seq.held), stop);
+      seq.sealed = seq.held = pieces_end(*seq.part, std::span<const Ref>(seq.table->refs).first(seq.held), stop);
       pin_tip(seq);
     }
     seq.length = seq.given = seq.sealed_tokens();
@@ -174,7 +174,7 @@ uint64_t Store::truncate_end(const Sequence &seq) const {
       end = next;
       continue;
     }
-    const uint64_t missing = window_missing(*seq.scope, refs, &seq, end);
+    const uint64_t missing = window_missing(*seq.part, refs, &seq, end);
     if (missing == none) break;
     end = missing * chunk_tokens;
   }
@@ -183,7 +183,7 @@ uint64_t Store::truncate_end(const Sequence &seq) const {
 
 /// What a sequence can go on from when something of it was evicted: a position where a match could end.  Under the lock.
 uint64_t Store::left_of_pieces(const Sequence &seq, uint64_t held) const {
-  return held ? pieces_end(*seq.scope, std::span<const Ref>(seq.table->refs).first(held), nullptr) * seq.chunk_tokens() : 0;
+  return held ? pieces_end(*seq.part, std::span<const Ref>(seq.table->refs).first(held), nullptr) * seq.chunk_tokens() : 0;
 }
 
 }  // namespace kvc::store

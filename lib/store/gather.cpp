@@ -11,8 +11,8 @@ namespace kvc::store {
 
 using base::fail;
 
-kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, uint32_t layer, Error &error) {
-  const ChunkLayout &layout = scope.layout_of_layer(layer);
+kvc_status Store::verify_page(const Part &part, Ref ref, const uint8_t *slot, uint32_t layer, Error &error) {
+  const ChunkLayout &layout = part.layout_of_layer(layer);
   const ChunkLayout::Page &page = layout.page(layer);
   const codec::SectionKind second = codec::section_of_second(page.layers->kind == KVC_LAYER_STATE ? 0 : page.layers->v_dim);
   const kernels::Table &kernel = kernels::table();
@@ -33,10 +33,10 @@ kvc_status Store::verify_page(const Scope &scope, Ref ref, const uint8_t *slot, 
 }
 
 /// The pages of a piece of which open rows were taken, before they are copied: GONE when it failed its check, now or before.
-kvc_status Store::check_held(const ChunkLayout &layout, const Scope &scope, Ref ref, uint64_t token, Error &error) {
+kvc_status Store::check_held(const ChunkLayout &layout, const Part &part, Ref ref, uint64_t token, Error &error) {
   bool good = index_->held(ref);
   for (uint32_t l = 0; good && verify_reads_ && l < layout.layer_count(); l++)
-    if (layout.page(l).present()) good = verify_page(scope, ref, slot_data(index_->node(ref)), l, error) == KVC_OK;
+    if (layout.page(l).present()) good = verify_page(part, ref, slot_data(index_->node(ref)), l, error) == KVC_OK;
   return good ? KVC_OK : fail(error, KVC_ERR_GONE, "the chunk at token %llu failed its check", static_cast<unsigned long long>(token));
 }
 
@@ -62,7 +62,7 @@ kvc_status Store::chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk
 /// Rows of one chunk, all layers of the run; `row` is the first one's number in the run.
 kvc_status Store::gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error) {
   if (!run.layers->keeps_all()) return gather_beside(seq, run, token, row, count, stream, error);
-  const ChunkLayout &layout = seq.scope->layout;
+  const ChunkLayout &layout = seq.part->layout;
   const kernels::Table &kernel = kernels::table();
   const uint64_t chunk = token / seq.chunk_tokens();
   uint8_t *slot;
@@ -72,7 +72,7 @@ kvc_status Store::gather_piece(const Sequence &seq, const Run &run, uint64_t tok
     const uint32_t layer = run.layer_begin + l;
     const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
     if (verify_reads_ && held) {
-      if (verify_page(*seq.scope, held, slot, layer, error) != KVC_OK)
+      if (verify_page(*seq.part, held, slot, layer, error) != KVC_OK)
         return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
     }
     for (const SideKind kind : {SideKind::k, SideKind::v})
@@ -163,7 +163,7 @@ kvc_status Store::gather(kvc_result &result, const Sequence &seq, std::span<cons
   uint64_t bytes = 0, tokens = 0;
   bool lists = false;
   for (size_t i = 0; i < rows.size(); i++) {
-    KVC_TRY(resolve_run(runs[i], rows[i], seq.scope->shape, Direction::gather, seq.filled, &scratch, error));
+    KVC_TRY(resolve_run(runs[i], rows[i], seq.part->shape, Direction::gather, seq.filled, &scratch, error));
     KVC_TRY(check_filled(runs[i], seq.filled, error));
     bytes += run_bytes(runs[i]);
     tokens = std::max(tokens, runs[i].token_count);

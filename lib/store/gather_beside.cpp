@@ -46,7 +46,7 @@ kvc_status Store::gather_beside(const Sequence &seq, const Run &run, uint64_t to
   if (state && token + count != run.token_end()) return KVC_OK;
   const Piece piece = state ? Piece::state : Piece::window;
   const uint64_t chunk_tokens = seq.chunk_tokens();
-  const ChunkLayout &layout = seq.scope->layout_of(piece);
+  const ChunkLayout &layout = seq.part->layout_of(piece);
   PieceUse use(*this);
   KVC_TRY(use_piece(use, seq, piece, state ? run.token_end() : token / chunk_tokens, error));
   const auto first = static_cast<uint32_t>(state ? 0 : token % chunk_tokens);
@@ -56,7 +56,7 @@ kvc_status Store::gather_beside(const Sequence &seq, const Run &run, uint64_t to
     if (state && !mark) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", layer, static_cast<unsigned long long>(run.token_end()));
     if (!state && mark > first)
       return fail(error, KVC_ERR_GONE, "layer %u: rows below token %llu were left out or are no longer held", layer, static_cast<unsigned long long>(token - first + mark));
-    if (verify_reads_ && use.held && verify_page(*seq.scope, use.held, use.data, layer, error) != KVC_OK)
+    if (verify_reads_ && use.held && verify_page(*seq.part, use.held, use.data, layer, error) != KVC_OK)
       return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(token - first));
     for (const SideKind kind : {SideKind::k, SideKind::v})
       if (run.side(kind).present) kernels::table().rows_out(run.side(kind).from(l, state ? 0 : row), layout.side(use.data, layer, kind), move);

@@ -34,8 +34,8 @@ void Store::lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks) {
     lease.refs.push_back(piece);
   };
   hold(chunks - 1, seq::node_state);
-  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(chunks * chunk_tokens, seq.scope->window_max);
-  for (uint64_t c = seen / chunk_tokens; seq.scope->window_max && c < chunks; c++) hold(c, seq::node_window);
+  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(chunks * chunk_tokens, seq.part->window_max);
+  for (uint64_t c = seen / chunk_tokens; seq.part->window_max && c < chunks; c++) hold(c, seq::node_window);
 }
 
 kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error) {
@@ -47,7 +47,7 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   // Open rows have no name to be found by later: a lease holds the sealed chunks of the range.
   const uint64_t chunks = std::min((end + chunk_tokens - 1) / chunk_tokens, seq.sealed);
   Lease *lease = make<Lease>(&resource_, &resource_);
-  const size_t pieces = seq.pieces && chunks ? seq.scope->window_max / chunk_tokens + 3 : 0;  // the most that a match which ends there needs
+  const size_t pieces = seq.pieces && chunks ? seq.part->window_max / chunk_tokens + 3 : 0;  // the most that a match which ends there needs
   try {
     lease->refs.reserve(1 + pieces);
     if (chunks) lease->refs.push_back(seq.table->refs[chunks - 1]);  // holds all before it

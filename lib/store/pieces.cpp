@@ -21,7 +21,7 @@ bool is_pending(const Pieces &pieces, uint64_t chunk) { return std::binary_searc
 
 uint64_t least_filled(const Sequence &seq, uint32_t kind) {
   uint64_t least = UINT64_MAX;
-  for (const seq::LayerRun &run : seq.scope->shape.runs)
+  for (const seq::LayerRun &run : seq.part->shape.runs)
     if (run.kind == kind) least = std::min(least, *std::min_element(seq.filled.begin() + run.layer_begin, seq.filled.begin() + run.layer_begin + run.layer_count));
   return least;
 }
@@ -70,20 +70,20 @@ void Store::PiecePlan::own_what_seals(const Sequence &seq, uint64_t sealed) {
 }
 
 void Store::PiecePlan::count(const Sequence &seq, uint64_t sealed, uint64_t length) {
-  const Scope &scope = *seq.scope;
+  const Part &part = *seq.part;
   const uint64_t chunk_tokens = seq.chunk_tokens();
   for (const Pieces::Entry &entry : windows) {
     if (entry.rows && !entry.rows->own()) continue;
     if (entry.at < sealed) nodes++;
-    else open_bytes += memory::Slab::rounded_bytes(scope.windows.slot_bytes());
+    else open_bytes += memory::Slab::rounded_bytes(part.windows.slot_bytes());
   }
   for (const Pieces::Entry &entry : states) {
     if (entry.rows && !entry.rows->own()) continue;
     if (entry.at % chunk_tokens == 0 && entry.at <= sealed * chunk_tokens) nodes++;
-    else open_bytes += memory::Slab::rounded_bytes(scope.states.slot_bytes());
+    else open_bytes += memory::Slab::rounded_bytes(part.states.slot_bytes());
   }
-  const uint64_t seen = window_begin(length, scope.window_max);
-  for (uint64_t c = std::max(seq.sealed, seen / chunk_tokens); scope.window_max && c < sealed; c++) spare_count += !Pieces::find(windows, c);
+  const uint64_t seen = window_begin(length, part.window_max);
+  for (uint64_t c = std::max(seq.sealed, seen / chunk_tokens); part.window_max && c < sealed; c++) spare_count += !Pieces::find(windows, c);
 }
 
 void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
@@ -102,9 +102,9 @@ void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
 }
 
 kvc_status Store::make_piece(PiecePlan &plan, const PieceNeed &need, const Sequence &seq, Error &error) {
-  const ChunkLayout &layout = seq.scope->layout_of(need.piece);
+  const ChunkLayout &layout = seq.part->layout_of(need.piece);
   if (need.from && need.from->gone) return fail(error, KVC_ERR_GONE, "rows that the call goes on from were evicted after the lease lapsed");
-  if (need.from && need.from->held) KVC_TRY(check_held(layout, *seq.scope, need.from->held, need.piece == Piece::window ? need.at * seq.chunk_tokens() : need.at, error));
+  if (need.from && need.from->held) KVC_TRY(check_held(layout, *seq.part, need.from->held, need.piece == Piece::window ? need.at * seq.chunk_tokens() : need.at, error));
   plan.made.reserve(plan.made.size() + 1);
   plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
@@ -153,7 +153,7 @@ void Store::PiecePlan::undo(Store &store) const {
 }
 
 void Store::copy_window(Sequence &seq, const Run &run, uint32_t layer, bool stream) {
-  const ChunkLayout &layout = seq.scope->windows;
+  const ChunkLayout &layout = seq.part->windows;
   const kernels::Table &kernel = kernels::table();
   const uint64_t chunk_tokens = seq.chunk_tokens(), before = seq.filled[layer];
   const bool skips = run.token_begin > before, all_heads = run.head_count == run.layers->kv_heads;
@@ -188,7 +188,7 @@ void Store::copy_pieces(Sequence &seq, const Run &run) {
     if (run.layers->kind == KVC_LAYER_WINDOW) {
       copy_window(seq, run, layer, stream);
     } else if (OpenChunk *rows = Pieces::find(seq.pieces->states, run.token_end()); rows && rows->own()) {
-      const ChunkLayout &layout = seq.scope->states;
+      const ChunkLayout &layout = seq.part->states;
       for (const SideKind kind : {SideKind::k, SideKind::v})
         if (run.side(kind).present) kernel.rows_in(layout.side(rows->data, layer, kind), run.side(kind).from(layer - run.layer_begin, 0), {0, 1, run.head_begin, run.head_count, stream});
       layout.mark(rows->data, layer) = 1;
@@ -198,23 +198,23 @@ void Store::copy_pieces(Sequence &seq, const Run &run) {
   }
 }
 
-bool Store::snapshot_whole(const Scope &scope, uint8_t *slot) {
-  for (uint32_t l = 0; l < scope.states.layer_count(); l++)
-    if (scope.states.page(l).present() && !scope.states.mark(slot, l)) return false;
+bool Store::snapshot_whole(const Part &part, uint8_t *slot) {
+  for (uint32_t l = 0; l < part.states.layer_count(); l++)
+    if (part.states.page(l).present() && !part.states.mark(slot, l)) return false;
   return true;
 }
 
 /// Can a sequence that has this chunk's rows of its own do with `chunk`, which was there first?  It can if that has the window rows that queries
 /// behind the tip see, and a snapshot at its end if the sequence brought one.  Under the lock.
 bool Store::serves(const Sequence &seq, Ref chunk, uint64_t number) const {
-  const Scope &scope = *seq.scope;
+  const Part &part = *seq.part;
   const uint64_t chunk_end = (number + 1) * seq.chunk_tokens();
-  if (scope.window_max && window_begin(seq.length, scope.window_max) < chunk_end) {
+  if (part.window_max && window_begin(seq.length, part.window_max) < chunk_end) {
     const Ref piece = index_->find_piece(chunk, seq::node_window);
-    if (!piece || !covers(scope, slot_data(index_->node(piece)), number, seq.length, {})) return false;
+    if (!piece || !covers(part, slot_data(index_->node(piece)), number, seq.length, {})) return false;
   }
-  OpenChunk *const snapshot = scope.has_states ? Pieces::find(seq.pieces->states, chunk_end) : nullptr;
-  return !snapshot || !snapshot->own() || !snapshot_whole(scope, snapshot->data) || index_->find_piece(chunk, seq::node_state);
+  OpenChunk *const snapshot = part.has_states ? Pieces::find(seq.pieces->states, chunk_end) : nullptr;
+  return !snapshot || !snapshot->own() || !snapshot_whole(part, snapshot->data) || index_->find_piece(chunk, seq::node_state);
 }
 
 /// The pieces of a chunk that somebody else sealed are read from now on, where there are such.  Under the lock.
@@ -235,11 +235,11 @@ void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t nu
     const auto found = place(list, number);
     if (found != list.end() && found->at == number) {
       if (found->rows->own()) use(*found->rows, window);
-    } else if (window_begin(seq.length, seq.scope->window_max) < (number + 1) * seq.chunk_tokens() && !plan.spares.empty()) {
+    } else if (window_begin(seq.length, seq.part->window_max) < (number + 1) * seq.chunk_tokens() && !plan.spares.empty()) {
       use(*list.insert(found, {number, plan.spares.back()})->rows, window);
       plan.spares.pop_back();
     }
-  } else if (OpenChunk *const rows = Pieces::find(seq.pieces->windows, number); rows && rows->own() && window_begin(seq.length, seq.scope->window_max) >= (number + 1) * seq.chunk_tokens()) {
+  } else if (OpenChunk *const rows = Pieces::find(seq.pieces->windows, number); rows && rows->own() && window_begin(seq.length, seq.part->window_max) >= (number + 1) * seq.chunk_tokens()) {
     seq.pieces->windows.erase(place(seq.pieces->windows, number));  // no query sees them, and they are not of this chunk's writer
     open_chunk_unref(rows);
   }
@@ -248,17 +248,17 @@ void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t nu
 
 /// The rows of a sealed chunk of the sequence's own become a piece of it; true when that took a node.
 bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk) {
-  const Scope &scope = *seq.scope;
-  const ChunkLayout &layout = scope.layout_of(piece);
+  const Part &part = *seq.part;
+  const ChunkLayout &layout = part.layout_of(piece);
   const Ref main = seq.table->refs[chunk];
   const seq::Node &node = index_->node(main);
-  write_headers(seq, layout, rows.data, slot_data(node) + scope.layout.write_id_offset(), node.name);
+  write_headers(seq, layout, rows.data, slot_data(node) + part.layout.write_id_offset(), node.name);
   seq::Node made{};
   made.flags = piece == Piece::window ? seq::node_window : seq::node_state;
   made.payload = reinterpret_cast<uint64_t>(rows.data);
   std::lock_guard lock(mutex_);
   if (const Ref first = index_->find_piece(main, static_cast<seq::NodeFlags>(made.flags))) {  // a fork's, of the same writer
-    if (piece == Piece::window && !covers(scope, slot_data(index_->node(first)), chunk, seq.length, {})) return false;
+    if (piece == Piece::window && !covers(part, slot_data(index_->node(first)), chunk, seq.length, {})) return false;
     open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
     slab_.give(rows.slot);
     index_->pin(first);
@@ -268,7 +268,7 @@ bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
     return false;
   }
   made.tick = next_tick();
-  rows.held = index_->insert_piece(made, main, owner_of(rows.slot, scope));
+  rows.held = index_->insert_piece(made, main, owner_of(rows.slot, *seq.scope));
   seq.scope->settle(clock_.now_ns());
   seq.scope->bytes_host += slab_.bytes(rows.slot);
   seq.scope->piece_count++;
@@ -281,7 +281,7 @@ bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
 /// Lets go of what no later query of the sequence sees and no chunk waits for.  Under the lock.
 void Store::drop_passed(Sequence &seq) {
   Pieces &pieces = *seq.pieces;
-  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(seq.length, seq.scope->window_max), states_least = least_filled(seq, KVC_LAYER_STATE);
+  const uint64_t chunk_tokens = seq.chunk_tokens(), seen = window_begin(seq.length, seq.part->window_max), states_least = least_filled(seq, KVC_LAYER_STATE);
   const auto let_go = [&](OpenChunk *rows) {
     open_chunk_unref(rows);
     return true;
@@ -292,7 +292,7 @@ void Store::drop_passed(Sequence &seq) {
   });
   std::erase_if(pieces.states, [&](const Pieces::Entry &e) {
     if (states_least <= e.at) {
-      const ChunkLayout &layout = seq.scope->states;
+      const ChunkLayout &layout = seq.part->states;
       bool stands = false, passed = false;  // does a layer stand there, or can none complete it any more?
       for (uint32_t l = 0; l < layout.layer_count(); l++) {
         if (!layout.page(l).present()) continue;
@@ -301,7 +301,7 @@ void Store::drop_passed(Sequence &seq) {
       }
       if (stands || !passed) return false;
     }
-    const bool waits = e.rows->own() && e.at % chunk_tokens == 0 && e.at > seq.sealed_tokens() && snapshot_whole(*seq.scope, e.rows->data);
+    const bool waits = e.rows->own() && e.at % chunk_tokens == 0 && e.at > seq.sealed_tokens() && snapshot_whole(*seq.part, e.rows->data);
     return !waits && let_go(e.rows);
   });
 }
@@ -317,7 +317,7 @@ void Store::settle_pieces(Sequence &seq, PiecePlan &plan) {
   for (const Pieces::Entry &entry : pieces.windows)
     if ((entry.at + 1) * chunk_tokens <= windows_least) seal_own(entry, Piece::window, entry.at);
   for (const Pieces::Entry &entry : pieces.states)
-    if (entry.at % chunk_tokens == 0 && snapshot_whole(*seq.scope, entry.rows->held ? slot_data(index_->node(entry.rows->held)) : entry.rows->data))
+    if (entry.at % chunk_tokens == 0 && snapshot_whole(*seq.part, entry.rows->held ? slot_data(index_->node(entry.rows->held)) : entry.rows->data))
       seal_own(entry, Piece::state, entry.at / chunk_tokens - 1);
   std::erase_if(pieces.pending, [&](uint64_t chunk) { return (chunk + 1) * chunk_tokens <= std::min(windows_least, states_least); });
   std::lock_guard lock(mutex_);

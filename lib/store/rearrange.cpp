@@ -37,7 +37,7 @@ kvc_status Store::reorder(std::span<Sequence *const> seqs, std::span<const uint3
 namespace {
 
 kvc_status check_positions(const Sequence &seq, std::span<const uint64_t> positions, Error &error) {
-  for (const seq::LayerRun &run : seq.scope->shape.runs) {
+  for (const seq::LayerRun &run : seq.part->shape.runs) {
     if (run.kind == KVC_LAYER_WINDOW) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u sees a window: compact is not built for it yet", run.layer_begin);
     if (run.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u holds a state: a position cannot be taken out of it", run.layer_begin);
   }
@@ -54,14 +54,14 @@ kvc_status check_positions(const Sequence &seq, std::span<const uint64_t> positi
 
 /// The kept rows of one chunk, out of the chunks they were in: neighbours move together.
 kvc_status Store::copy_kept(uint8_t *to, const Sequence &from, std::span<const uint64_t> kept, Error &error) {
-  const ChunkLayout &layout = from.scope->layout;
+  const ChunkLayout &layout = from.part->layout;
   const uint64_t chunk_tokens = from.chunk_tokens();
   for (size_t i = 0; i < kept.size();) {
     const uint64_t chunk = kept[i] / chunk_tokens;
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, from, chunk, error));
     const Ref ref = chunk < from.sealed ? from.table->refs[chunk] : from.open[chunk - from.sealed]->held;
-    if (ref && (i == 0 || kept[i - 1] / chunk_tokens != chunk)) KVC_TRY(check_held(layout, *from.scope, ref, chunk * chunk_tokens, error));
+    if (ref && (i == 0 || kept[i - 1] / chunk_tokens != chunk)) KVC_TRY(check_held(layout, *from.part, ref, chunk * chunk_tokens, error));
     size_t count = 1;
     while (i + count < kept.size() && kept[i + count] == kept[i] + count && kept[i + count] / chunk_tokens == chunk) count++;
     for (uint32_t l = 0; l < layout.layer_count(); l++)
@@ -88,7 +88,7 @@ void Store::keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_
       continue;
     }
     const uint8_t *slot = slot_data(index_->node(from.table->refs[chunk]));
-    to.ids.push_back(reinterpret_cast<const int32_t *>(slot + from.scope->layout.ids_offset())[1 + at % from.chunk_tokens()]);
+    to.ids.push_back(reinterpret_cast<const int32_t *>(slot + from.part->layout.ids_offset())[1 + at % from.chunk_tokens()]);
   }
 }
 
@@ -97,7 +97,7 @@ kvc_status Store::check_open_room(const Sequence &from, Error &error) const {
   uint64_t held = open_bytes_.load(std::memory_order_relaxed);
   for (const OpenChunk *open : from.open)
     if (open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1) held -= slab_.bytes(open->slot);
-  const uint64_t more = memory::Slab::rounded_bytes(from.scope->layout.slot_bytes());
+  const uint64_t more = memory::Slab::rounded_bytes(from.part->layout.slot_bytes());
   if (held + more <= open_bytes_max_) return KVC_OK;
   return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(held),
               static_cast<unsigned long long>(more), static_cast<unsigned long long>(open_bytes_max_));
@@ -108,7 +108,7 @@ kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<c
   const uint64_t chunk_tokens = from.chunk_tokens(), count = positions.size(), complete = count / chunk_tokens, chunks = (count + chunk_tokens - 1) / chunk_tokens;
   uint64_t shared = 0;  // rising positions: the last tells of all before it
   while (shared < std::min(complete, from.sealed) && positions[(shared + 1) * chunk_tokens - 1] == (shared + 1) * chunk_tokens - 1) shared++;
-  KVC_TRY(check_fits(chunks - shared, *from.scope, from.scope->layout, error));
+  KVC_TRY(check_fits(chunks - shared, *from.scope, from.part->layout, error));
   Table *own = make<Table>(&resource_, &resource_);
   table_unref(std::exchange(made.table, own));  // the pin still holds what it listed
   own->refs.reserve(complete);
@@ -128,7 +128,7 @@ kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<c
   if (chunks > complete) KVC_TRY(check_open_room(from, error));
   for (uint64_t c = shared; c < chunks; c++) {
     OpenChunk *open;
-    KVC_TRY(open_slot(&open, made, made.scope->layout, error));
+    KVC_TRY(open_slot(&open, made, made.part->layout, error));
     made.open.push_back(open);
     KVC_TRY(copy_kept(open->data, from, positions.subspan(c * chunk_tokens, std::min(chunk_tokens, count - c * chunk_tokens)), error));
   }

@@ -115,8 +115,8 @@ void Store::Restoring::adopt() {
 }
 
 kvc_status Store::Restoring::check_room(Error &error) const {
-  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, *seq->scope, seq->scope->layout, error));
-  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq->scope->layout.slot_bytes()), open_bytes = (table.chunks.size() - table.sealed()) * slot_bytes;
+  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, *seq->scope, seq->part->layout, error));
+  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq->part->layout.slot_bytes()), open_bytes = (table.chunks.size() - table.sealed()) * slot_bytes;
   if (open_bytes > store.open_bytes_max_)
     return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it", static_cast<unsigned long long>(open_bytes),
                       static_cast<unsigned long long>(store.open_bytes_max_));
@@ -133,7 +133,7 @@ void Store::Restoring::reserve() {
   seq->ids.assign(table.ids.begin() + static_cast<int64_t>(std::min<uint64_t>(table.ids.size(), seq->sealed * chunk_tokens)), table.ids.end());
   for (uint64_t c = seq->sealed; c < table.named(); c++) seq->names.push_back(table.chunks[c].name);
   seq->open.reserve(table.chunks.size() - seq->sealed);
-  const ChunkLayout &layout = seq->scope->layout;
+  const ChunkLayout &layout = seq->part->layout;
   headers.resize(uint64_t{layout.layer_count()} * codec::frame_header_bytes);
   tails.resize(uint64_t{layout.layer_count()} * SavedPage::frame_align);
   pieces.reserve(3 * uint64_t{layout.layer_count()});
@@ -151,7 +151,7 @@ kvc_status Store::Restoring::read_gap(uint64_t from, uint64_t to, uint64_t chunk
 
 /// All pages of a chunk with one read, straight to where they stay.
 kvc_status Store::Restoring::read_sealed(OpenChunk &open, uint64_t chunk, Error &error) {
-  const ChunkLayout &layout = seq->scope->layout;
+  const ChunkLayout &layout = seq->part->layout;
   pieces.clear();
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     const SavedPage page = table.page(l, chunk);
@@ -176,7 +176,7 @@ kvc_status Store::Restoring::read_sealed(OpenChunk &open, uint64_t chunk, Error 
 }
 
 kvc_status Store::Restoring::read_open(OpenChunk &open, uint64_t chunk, Error &error) {
-  const ChunkLayout &layout = seq->scope->layout;
+  const ChunkLayout &layout = seq->part->layout;
   uint64_t at = table.chunks[chunk].offset;
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     const SavedPage page = table.page(l, chunk);
@@ -195,7 +195,7 @@ kvc_status Store::Restoring::read(Error &error) {
   for (uint64_t c = seq->sealed; c < table.chunks.size(); c++) {
     const SavedChunk &saved = table.chunks[c];
     OpenChunk *open;
-    KVC_TRY(store.open_slot(&open, *seq, seq->scope->layout, error));
+    KVC_TRY(store.open_slot(&open, *seq, seq->part->layout, error));
     seq->open.push_back(open);
     if (!saved.is_open) {
       const uint64_t bytes = store.slab_.bytes(open->slot);

@@ -59,12 +59,12 @@ kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t
   // Whose name was taken away (kvc_scope_clear) is its holder's alone, and so is the file, with all that comes behind.
   if (!(seq::flags_of(node) & seq::node_unnamed) && (chunk == 0 || table.chunks[chunk - 1].is_named())) saved.name = node.name;
   else table.is_private = true;
-  const uint8_t *header = slot + seq.scope->layout.header_offset(0);
+  const uint8_t *header = slot + seq.part->layout.header_offset(0);
   codec::FrameHeader first;
-  if (codec::frame_decode(first, header, codec::frame_header_bytes + seq.scope->layout.page(0).padded_bytes(), error) != KVC_OK) KVC_TRY(check_held_page(seq, chunk, 0, slot, error));
+  if (codec::frame_decode(first, header, codec::frame_header_bytes + seq.part->layout.page(0).padded_bytes(), error) != KVC_OK) KVC_TRY(check_held_page(seq, chunk, 0, slot, error));
   saved.write_id = first.write_id;
   const uint64_t begin = chunk * seq.chunk_tokens(), known = std::min<uint64_t>(seq.given > begin ? seq.given - begin : 0, seq.chunk_tokens());
-  const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.scope->layout.ids_offset());
+  const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.part->layout.ids_offset());
   if (static_cast<uint32_t>(ids[0]) < known)
     return fail(error, KVC_ERR_GONE, "the chunk at token %llu has %u token ids of %llu", static_cast<unsigned long long>(begin), static_cast<uint32_t>(ids[0]), static_cast<unsigned long long>(known));
   table.ids.insert(table.ids.end(), ids + 1, ids + 1 + known);
@@ -74,13 +74,13 @@ kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t
 /// A page of a chunk that is held; GONE when it fails its check now.
 kvc_status Store::check_held_page(const Sequence &seq, uint64_t chunk, uint32_t layer, const uint8_t *slot, Error &error) {
   const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
-  if (!held || verify_page(*seq.scope, held, slot, layer, error) == KVC_OK) return KVC_OK;
+  if (!held || verify_page(*seq.part, held, slot, layer, error) == KVC_OK) return KVC_OK;
   return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
 }
 
 kvc_status Store::describe(SaveTable &table, const Sequence &seq, Error &error) {
   table.scope = seq.scope->name;
-  table.shape = seq.scope->shape;
+  table.shape = seq.part->shape;
   table.is_private = seq.is_private;
   table.length = seq.length, table.first_position = seq.first_position, table.truncated_to = seq.truncated_to;
   table.filled = seq.filled;
@@ -124,7 +124,7 @@ const uint8_t *page_header(std::pmr::vector<uint8_t> &rewritten, const SaveTable
 }  // namespace
 
 kvc_status Store::save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error) {
-  const ChunkLayout &layout = seq.scope->layout;
+  const ChunkLayout &layout = seq.part->layout;
   KVC_TRY(writer.fill(table.chunks[chunk].offset, error));
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     const SavedPage page = table.page(l, chunk);
@@ -151,7 +151,7 @@ kvc_status Store::save_chunk(SaveWriter &writer, const SaveTable &table, const S
 }
 
 kvc_status Store::save(const Sequence &seq, const char *path, Error &error) {
-  KVC_TRY(check_savable(seq.scope->shape, error));
+  KVC_TRY(check_savable(seq.part->shape, error));
   KVC_TRY(check_left(seq, *std::max_element(seq.filled.begin(), seq.filled.end()), error));
   SaveTable table(&resource_);
   KVC_TRY(describe(table, seq, error));
@@ -162,7 +162,7 @@ kvc_status Store::save(const Sequence &seq, const char *path, Error &error) {
   io::Replacement file(files_, path);
   KVC_TRY(file.begin(table.file_bytes(), error));
   SaveWriter writer(file, &resource_);
-  if (table.is_private) writer.headers.resize(uint64_t{seq.scope->layout.layer_count()} * codec::frame_header_bytes);
+  if (table.is_private) writer.headers.resize(uint64_t{seq.part->layout.layer_count()} * codec::frame_header_bytes);
   KVC_TRY(writer.add(bytes.data(), bytes.size(), error));
   for (uint64_t c = 0; c < table.chunks.size(); c++) KVC_TRY(save_chunk(writer, table, seq, c, error));
   KVC_TRY(writer.fill(table.trailer_at, error));

@@ -6,20 +6,15 @@
 #include "seq/identity.h"
 #include "seq/index.h"
 #include "store/key_order.h"
-#include "store/layout.h"
+#include "store/part.h"
 
 namespace kvc::store {
 
 /// Whose cache, of which shape.  Shared by every handle and sequence with the same names; lives while any of them, or anything stored, does.
-struct Scope {
-  explicit Scope(std::pmr::memory_resource *resource) : layout(resource), windows(resource), states(resource), key_order(resource) {}
+struct Scope : Part {
+  explicit Scope(std::pmr::memory_resource *resource) : Part(resource), key_order(resource) {}
 
   seq::Name name{};
-  seq::Shape shape;  // layer_count 0: objects only
-  ChunkLayout layout;           // of main pieces
-  ChunkLayout windows, states;  // of the others; without layers where the shape has none of their kind
-  uint32_t window_max = 0;      // of its window layers; 0: it has none
-  bool has_states = false;
   uint32_t id = 0;
   uint32_t users = 0;  // handles and sequences; under the store's lock, as is all that follows but the atomic counts
   uint64_t chunk_count = 0, piece_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;
@@ -40,11 +35,6 @@ struct Scope {
   }
   uint64_t quota_used() const { return bytes_host + bytes_counted.load(std::memory_order_relaxed); }
   bool empty() const { return users == 0 && chunk_count == 0 && piece_count == 0 && object_count == 0; }
-  /// Are there layers whose rows stand beside the main pieces?
-  bool pieced() const { return window_max || has_states; }
-  const ChunkLayout &layout_of(Piece piece) const { return piece == Piece::main ? layout : piece == Piece::window ? windows : states; }
-  const ChunkLayout &layout_of_layer(uint32_t layer) const { return layout_of(piece_of(layout.page(layer).layers->kind)); }
-  uint64_t slot_bytes() const { return layout.slot_bytes() + windows.slot_bytes() + states.slot_bytes(); }
   /// Accounting: call before bytes_host changes and before it is reported.
   void settle(uint64_t now_ns) {
     byte_seconds_host += static_cast<double>(bytes_host) * static_cast<double>(now_ns - bytes_since_ns) * 1e-9;

@@ -35,7 +35,7 @@ void Store::draw_write_id(uint8_t *out) {
 
 /// The frame headers of a piece whose rows are all there.
 void Store::write_headers(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, const uint8_t *write_id, const seq::Name &name) {
-  const seq::Shape &shape = seq.scope->shape;
+  const seq::Shape &shape = seq.part->shape;
   codec::FrameHeader header;
   header.chunk = name;
   std::copy_n(write_id, write_id_bytes, header.write_id.begin());
@@ -63,7 +63,7 @@ void Store::write_headers(const Sequence &seq, const ChunkLayout &layout, uint8_
 
 /// The frame headers and the ids of a chunk whose rows are all there.
 void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name) {
-  const ChunkLayout &layout = seq.scope->layout;
+  const ChunkLayout &layout = seq.part->layout;
   write_headers(seq, layout, open.data, open.write_id, name);
   const uint64_t first = (chunk - seq.sealed) * seq.chunk_tokens();
   const uint64_t known = std::min<uint64_t>(seq.ids.size() > first ? seq.ids.size() - first : 0, seq.chunk_tokens());

@@ -42,14 +42,15 @@ kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_op
   KVC_TRY(check_seq_options(o, scope, error));
   SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
   seq->scope = &scope;
+  seq->part = &scope;
   seq->is_private = (o.flags & KVC_SEQ_PRIVATE) != 0;
   seq->lease_ns = o.lease_ms ? base::ns_of_ms(o.lease_ms) : lease_ns_;
   std::memcpy(seq->write_id, o.write_id, sizeof seq->write_id);
   seq->write_id_given = std::any_of(std::begin(o.write_id), std::end(o.write_id), [](uint8_t b) { return b != 0; });
   seq->first_position = o.first_position;
   seq->root = seq::first_chunk_parent(scope.name, o.first_position);
-  seq->filled.assign(scope.shape.layer_count, 0);
-  if ((seq->is_pieced = scope.pieced())) seq->pieces.emplace(&resource_);
+  seq->filled.assign(seq->part->shape.layer_count, 0);
+  if ((seq->is_pieced = seq->part->pieced())) seq->pieces.emplace(&resource_);
   if (o.extra_count) KVC_TRY(seq->extras.add(o.extras, o.extra_count, error));
   *out = std::move(seq);
   return KVC_OK;
@@ -231,7 +232,7 @@ kvc_status Store::identify(Sequence &seq, std::span<const kvc_extra> extras, Err
 }
 
 void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
-  const ChunkLayout &layout = seq.scope->layout;
+  const ChunkLayout &layout = seq.part->layout;
   const uint64_t now = clock_.now_ns(), deadline_ns = seq.deadline_ns.load(std::memory_order_relaxed);
   std::lock_guard lock(mutex_);  // a lapsed one may be taken up meanwhile, and chunks may go
   const bool lapsed = deadline_ns <= now;
@@ -255,12 +256,12 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
     bool lost = held < seq.sealed || info.tokens_held < seq.length;
     seq.each_open([&](const OpenChunk &open) { lost = lost || (open.held && (open.gone || (lapsed && !index_->held(open.held)))); });
     if (lost) info.tokens_held = std::min(info.tokens_held, left_of_pieces(seq, held));
-    pieces_bytes = seq.pieces->windows.size() * seq.scope->windows.slot_bytes() + seq.pieces->states.size() * seq.scope->states.slot_bytes();
+    pieces_bytes = seq.pieces->windows.size() * seq.part->windows.slot_bytes() + seq.pieces->states.size() * seq.part->states.slot_bytes();
   }
   info.bytes_host = slots * layout.slot_bytes() + pieces_bytes;
   info.lease_left_ms = deadline_ns == KVC_FOREVER ? KVC_FOREVER : deadline_ns > now ? (deadline_ns - now) / 1000000u : 0;
   uint64_t numbers = 0, units = 0;
-  for (const seq::LayerRun &run : seq.scope->shape.runs) {
+  for (const seq::LayerRun &run : seq.part->shape.runs) {
     if (!run.keeps_all()) continue;
     numbers += static_cast<uint64_t>(run.layer_count) * run.kv_heads * (uint64_t{run.k_dim} + run.second_dim()) * seq.chunk_tokens();
     units += static_cast<uint64_t>(run.layer_count) * run.kv_heads * 2;

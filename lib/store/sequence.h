@@ -66,6 +66,7 @@ struct SequenceState {
   explicit SequenceState(std::pmr::memory_resource *resource) : ids(resource), extras(resource), filled(resource), names(resource), open(resource) {}
 
   Scope *scope = nullptr;
+  const Part *part = nullptr;  // of the scope
   bool is_private = false, write_id_given = false, is_pieced = false;
   uint8_t write_id[16] = {};
   uint64_t lease_ns = 0;
@@ -86,7 +87,7 @@ struct SequenceState {
   std::pmr::vector<OpenChunk *> open;  // chunk sealed + i; null: no row yet
   std::optional<Pieces> pieces;        // of window and state layers, if is_pieced
 
-  uint64_t chunk_tokens() const { return scope->layout.chunk_tokens(); }
+  uint64_t chunk_tokens() const { return part->layout.chunk_tokens(); }
   uint64_t sealed_tokens() const { return sealed * chunk_tokens(); }
   /// Everything that stands in a slot of its own or pins one that is held.
   template <typename Do>

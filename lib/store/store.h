@@ -278,14 +278,14 @@ class Store final : seq::NodeSink {
   void drop_passed(Sequence &seq);
   bool serves(const Sequence &seq, Ref chunk, uint64_t number) const;
   void use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number);
-  static bool snapshot_whole(const Scope &scope, uint8_t *slot);
+  static bool snapshot_whole(const Part &part, uint8_t *slot);
 
   // cut.cpp: where a sequence with such layers can end, and what it then holds of them
   struct Cut;
-  static bool covers(const Scope &scope, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled);
+  static bool covers(const Part &part, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled);
   uint8_t *window_rows(std::span<const Ref> refs, const Sequence *seq, uint64_t chunk, Ref *piece) const;
-  uint64_t window_missing(const Scope &scope, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const;
-  uint64_t pieces_end(const Scope &scope, std::span<const Ref> refs, uint32_t *stop) const;
+  uint64_t window_missing(const Part &part, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const;
+  uint64_t pieces_end(const Part &part, std::span<const Ref> refs, uint32_t *stop) const;
   bool states_at(const Sequence &seq, uint64_t tokens, Ref *piece) const;
   kvc_status plan_cut(Cut &cut, const Sequence &seq, uint64_t tokens, Error &error);
   void apply_cut(Cut &cut, Sequence &seq);
@@ -311,12 +311,12 @@ class Store final : seq::NodeSink {
   struct Restoring;
 
   // gather.cpp
-  kvc_status check_held(const ChunkLayout &layout, const Scope &scope, Ref ref, uint64_t token, Error &error);
+  kvc_status check_held(const ChunkLayout &layout, const Part &part, Ref ref, uint64_t token, Error &error);
   kvc_status chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
   kvc_status gather_runs(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);
   kvc_status gather_lists(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);
-  kvc_status verify_page(const Scope &scope, Ref ref, const uint8_t *slot, uint32_t layer, Error &error);
+  kvc_status verify_page(const Part &part, Ref ref, const uint8_t *slot, uint32_t layer, Error &error);
 
   // object.cpp
   struct Prepared;

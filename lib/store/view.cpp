@@ -57,7 +57,7 @@ kvc_status check_place(const Sequence &seq, uint32_t layer, uint64_t token, uint
 
 /// The page of a window layer, which may lack rows that were left out.
 kvc_status Store::use_window(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
-  const ChunkLayout &layout = seq.scope->layout_of_layer(layer);
+  const ChunkLayout &layout = seq.part->layout_of_layer(layer);
   if (layout.page(layer).layers->kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: a state layer has no page of tokens; gather its snapshot", layer);
   KVC_TRY(use_piece(use, seq, Piece::window, token / seq.chunk_tokens(), error));
   *left_out = layout.mark(use.data, layer);
@@ -69,7 +69,7 @@ kvc_status Store::use_window(PieceUse &use, uint64_t *left_out, const Sequence &
 
 kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
   KVC_TRY(check_place(seq, layer, token, flags, error));
-  const ChunkLayout &layout = seq.scope->layout_of_layer(layer);
+  const ChunkLayout &layout = seq.part->layout_of_layer(layer);
   const uint64_t chunk = token / seq.chunk_tokens();
   PieceUse use(*this);
   uint64_t left_out = 0;  // rows of the page that are not held
@@ -83,7 +83,7 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
   uint8_t *const slot = use.data;
   OpenChunk *const open = use.open;
   const Ref ref = use.held;
-  if (verify_reads_ && ref && verify_page(*seq.scope, ref, slot, layer, error) != KVC_OK)
+  if (verify_reads_ && ref && verify_page(*seq.part, ref, slot, layer, error) != KVC_OK)
     return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
   *token_out = view_handles_.add(ref ? held_word(ref) : held_word(open));
   if (!*token_out) return fail(error, KVC_ERR_BUSY, "%u views are held: release some or raise view_max", view_handles_.live_count());
