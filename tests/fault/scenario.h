@@ -1,10 +1,13 @@
 #pragma once
+#include <unistd.h>
+
 #include <array>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "../unit/folder.h"
 #include "kvc/kvc.h"
 #include "stamped.h"
 
@@ -84,7 +87,7 @@ class Scenario {
   kvc_view *view_ = nullptr, *open_view_ = nullptr;
   kvc_queue *queue_ = nullptr;
   std::vector<int32_t> prompt_, other_;
-  std::string folder_;  // for files; gone with the scenario
+  kvc_test::Folder folder_{access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()};  // in memory where there is some: what is tested is not the disk
 };
 
 }  // namespace kvc::fault

@@ -137,7 +137,7 @@ struct FieldHost {
     object.key = key.data(), object.key_size = key.size(), object.parts = &part, object.part_count = 1;
     return kvc_object_get(nullptr, in, &object, 1, nullptr, nullptr, &error) == KVC_OK ? value.substr(0, object.value_size) : "absent";
   }
-  /// Values of somebody else, several times what the store holds: whatever nobody holds goes.
+  /// Values of somebody else, several times what the store holds: whatever nobody holds goes, and then they.
   void press() {
     const std::string value(64u << 10, 'p');
     const ScopeHandle others = make_scope([] {
@@ -145,11 +145,9 @@ struct FieldHost {
       names.model = "others";
       return names;
     }());
-    for (uint64_t i = 0; i < 3 * info().memory_bytes / value.size(); i++) ASSERT_EQ(put(others, std::to_string(pressed_++), value), KVC_OK) << error.message;
+    for (uint64_t i = 0; i < 3 * info().memory_bytes / value.size(); i++) ASSERT_EQ(put(others, std::to_string(i), value), KVC_OK) << error.message;
+    ASSERT_EQ(kvc_scope_clear(nullptr, others, nullptr, &error), KVC_OK) << error.message;
   }
-
- private:
-  uint64_t pressed_ = 0;
 };
 
 }  // namespace kvc::field

@@ -1,20 +1,11 @@
 // What comes back from a file, and what two layouts of latent rows share: nothing but what is the same.
-#include <unistd.h>
-
-#include <filesystem>
 #include <fstream>
 
 #include "field_host.h"
+#include "folder.h"
 
 namespace kvc::field {
 namespace {
-
-struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("kvc_field_" + std::to_string(getpid()));
-  Folder() { std::filesystem::create_directory(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char *name) const { return (path / name).string(); }
-};
 
 kvc_shape shape_of(const kvc_layer &layer, uint32_t dtype) {
   auto shape = sized<kvc_shape>();
@@ -51,6 +42,59 @@ TEST(FieldReports, B10_a_file_of_one_format_is_not_restored_as_another_of_equal_
       EXPECT_EQ(status, other == dtype ? KVC_OK : KVC_ERR_SHAPE) << "from " << dtype << " to " << other << ": " << fresh.error.message;
       EXPECT_EQ(fresh.info().chunk_count, other == dtype ? 2u : 0u);
     }
+  }
+}
+
+/// A row of one layer, every byte of which depends on all that names it; no two bytes of neighbours are alike.
+std::vector<uint8_t> stamped_rows(uint64_t writer, bool is_k, uint64_t begin, uint64_t end, uint64_t row_bytes) {
+  std::vector<uint8_t> out;
+  for (uint64_t t = begin; t < end; t++)
+    for (uint64_t i = 0; i < row_bytes; i++) out.push_back(static_cast<uint8_t>(stamp(writer, is_k, 0, t, 0, i) >> 16));
+  return out;
+}
+
+TEST(FieldReports, B29_odd_head_widths_token_by_token_in_every_format_and_chunk_size_and_from_a_file) {
+  const Folder folder;
+  const std::string file = folder / "saved";
+  constexpr uint64_t kTokens = 19;
+  const std::vector<int32_t> tokens = ids(kTokens);
+  for (const uint32_t dim : {1u, 7u, 40u, 64u, 80u, 96u, 100u, 112u, 192u, 256u, 576u})
+    for (const uint32_t dtype : {KVC_F32, KVC_F16, KVC_BF16, KVC_F8_E4M3})
+      for (const uint32_t chunk : {16u, 256u}) {
+        SCOPED_TRACE("head_dim " + std::to_string(dim) + ", dtype " + std::to_string(dtype) + ", chunks of " + std::to_string(chunk));
+        const uint64_t row = 2 * dim * dtype_size(dtype);
+        Host host({full_layers(1, 2, dim, dim)}, dtype, chunk, 16u << 20), fresh({full_layers(1, 2, dim, dim)}, dtype, chunk, 16u << 20);
+        const SeqHandle seq = host.create();
+        for (uint64_t t = 0; t < kTokens; t++) {
+          std::vector<uint8_t> k = stamped_rows(dim, true, t, t + 1, row), v = stamped_rows(dim, false, t, t + 1, row);
+          auto rows = sized<kvc_rows>();
+          rows.layer_count = 1, rows.token_begin = t, rows.token_count = 1;
+          rows.k.data = k.data(), rows.v.data = v.data(), rows.k.bytes = rows.v.bytes = row;
+          ASSERT_EQ(host.append(seq, {tokens[t]}, {rows}), KVC_OK) << host.error.message;
+        }
+        ASSERT_EQ(kvc_seq_save(seq, file.c_str(), nullptr, &host.error), KVC_OK) << host.error.message;
+        SeqHandle restored;
+        ASSERT_EQ(kvc_seq_restore(restored.out(), fresh.scope, file.c_str(), nullptr, nullptr, &fresh.error), KVC_OK) << fresh.error.message;
+        for (const kvc_seq *of : {static_cast<const kvc_seq *>(seq), static_cast<const kvc_seq *>(restored)}) {
+          std::vector<uint8_t> k = poisoned(kTokens * row), v = k;
+          auto rows = sized<kvc_rows>();
+          rows.layer_count = 1, rows.token_count = kTokens;
+          rows.k.data = k.data(), rows.v.data = v.data(), rows.k.bytes = rows.v.bytes = k.size();
+          ASSERT_EQ(host.gather(of, {rows}), KVC_OK) << host.error.message;
+          ASSERT_EQ(k, stamped_rows(dim, true, 0, kTokens, row));
+          ASSERT_EQ(v, stamped_rows(dim, false, 0, kTokens, row));
+        }
+      }
+  Host host({full_layers(1, 2, 7, 7)});
+  const kvc_layer layer = full_layers(1, 2, 7, 7);
+  kvc_shape shape = shape_of(layer, KVC_F16);
+  for (const uint32_t chunk : {1u, 17u}) {
+    shape.chunk_tokens = chunk;
+    auto names = sized<kvc_scope_options>();
+    names.model = "m", names.shape = &shape;
+    ScopeHandle none;
+    EXPECT_EQ(kvc_scope_create(none.out(), host.store, &names, &host.error), KVC_ERR_SHAPE) << chunk;
+    EXPECT_NE(host.error.text().find("chunk_tokens " + std::to_string(chunk)), std::string::npos) << host.error.message;
   }
 }
 

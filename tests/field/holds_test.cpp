@@ -1,5 +1,6 @@
 // What is held and what goes: leases, eviction, room.
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "field_host.h"
@@ -244,10 +245,157 @@ TEST(FieldReports, B110_a_scope_is_cleared_over_and_over_while_others_append_and
   EXPECT_EQ(info.memory_used + info.chunk_count + info.object_count, 0u);
 }
 
+/// What somebody has of a prompt: its first chunks.
+struct Held {
+  SeqHandle seq;
+  LeaseHandle lease;
+  int32_t prompt;
+  uint64_t chunks;
+};
+
+TEST(FieldReports, B127_pinned_is_what_handles_reach_and_the_rest_of_what_is_used_can_be_evicted_after_each_of_many_steps) {
+  constexpr uint64_t kChunks = 5;
+  FieldHost host(2u << 20);
+  const auto prompt = [](int32_t number, uint64_t chunks) { return ids(chunks * kChunk, number); };
+  host.stored(prompt(999, 1), 1);
+  const uint64_t chunk_bytes = host.info().memory_used;
+  std::vector<Held> all;
+  uint64_t chunks_max = 0;
+  for (int step = 0; step < 4000; step++) {
+    const auto number = static_cast<int32_t>(host.random() % 60);
+    const uint64_t chunks = 1 + host.random() % kChunks, at = all.empty() ? 0 : host.random() % all.size();
+    switch (all.size() > 12 ? 9 : host.random() % 10) {
+      case 0:
+      case 1:
+      case 2:
+      case 3: all.push_back({host.stored(prompt(number, chunks), 1), {}, number, chunks}); break;
+      case 4:
+      case 5: {
+        uint64_t length = 0;
+        SeqHandle seq = host.match(prompt(number, chunks), &length);
+        all.push_back({std::move(seq), {}, number, length / kChunk});
+        break;
+      }
+      case 6:
+        if (all.empty() || !all[at].seq || !all[at].chunks) break;
+        all.push_back({{}, {}, all[at].prompt, 1 + host.random() % all[at].chunks});
+        ASSERT_EQ(kvc_seq_lease(all.back().lease.out(), all[at].seq, (all.back().chunks - 1) * kChunk, kChunk, KVC_FOREVER, nullptr, &host.error), KVC_OK) << host.error.message;
+        break;
+      case 7:
+        if (all.empty() || !all[at].seq) break;
+        all.push_back({{}, {}, all[at].prompt, host.random() % (all[at].chunks + 1)});
+        ASSERT_EQ(kvc_seq_fork(all.back().seq.out(), all[at].seq, all.back().chunks * kChunk, &host.error), KVC_OK) << host.error.message;
+        break;
+      case 8:
+        if (all.empty() || !all[at].seq) break;
+        all[at].chunks = host.random() % (all[at].chunks + 1);
+        ASSERT_EQ(kvc_seq_truncate(all[at].seq, all[at].chunks * kChunk, &host.error), KVC_OK) << host.error.message;
+        break;
+      default:
+        if (!all.empty()) all.erase(all.begin() + static_cast<int64_t>(at));
+    }
+    std::set<std::pair<int32_t, uint64_t>> reached;
+    for (const Held &held : all)
+      for (uint64_t c = 0; c < held.chunks; c++) reached.emplace(held.prompt, c);
+    const kvc_store_info info = host.info();
+    ASSERT_EQ(info.memory_pinned, reached.size() * chunk_bytes) << "step " << step;
+    ASSERT_EQ(info.memory_used, info.chunk_count * chunk_bytes) << "step " << step;
+    ASSERT_LE(info.memory_used, info.memory_bytes);
+    chunks_max = std::max(chunks_max, info.chunk_count);
+    if (step % 500 != 499) continue;
+    host.press();
+    ASSERT_EQ(host.info().chunk_count, reached.size()) << "what is not pinned could not be evicted";
+    ASSERT_EQ(host.info().memory_pinned, info.memory_pinned);
+    ASSERT_EQ(host.info().memory_used, info.memory_pinned);
+  }
+  EXPECT_GT(host.metrics().evicted_chunks, 0u);
+  EXPECT_GT(chunks_max, 60u);
+}
+
+TEST(FieldReports, B102_many_readers_of_few_hot_entries_beside_an_evictor_read_what_is_held_whole) {
+  constexpr int kHot = 4;
+  constexpr uint64_t kTokens = 48;
+  FieldHost host(2u << 20);
+  std::vector<SeqHandle> held;
+  for (int32_t i = 0; i < kHot; i++) held.push_back(host.stored(ids(kTokens, i), static_cast<uint64_t>(i)));
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::thread evictor([&] {
+    const std::string value(100u << 10, 'e');
+    for (int i = 0; !stop; i++)
+      if (host.put(host.scope, std::to_string(i), value) != KVC_OK) wrong++;
+  });
+  const auto reader = [&](uint64_t number) {
+    model::Random random(number);
+    const model::Layer &layer = host.geometry.layers[0];
+    for (int i = 0; i < 200; i++) {
+      const auto hot = static_cast<int32_t>(random() % kHot);
+      const std::vector<int32_t> tokens = ids(kTokens, hot);
+      auto info = sized<kvc_match_info>();
+      SeqHandle seq;
+      if (kvc_match(seq.out(), &info, host.scope, tokens.data(), kTokens, nullptr, nullptr, nullptr) != KVC_OK || info.tokens != kTokens) {
+        wrong++;
+        return;
+      }
+      Block to(host.geometry, {0, 1, 0, layer.heads}, kTokens, random);
+      kvc_rows rows = to.rows();
+      rows.token_count = kTokens;
+      if (kvc_gather(nullptr, seq, &rows, 1, nullptr, nullptr) != KVC_OK ||
+          !to.mismatch([&](uint32_t l, uint64_t row) { return model::stamp_of(static_cast<uint64_t>(hot), l, row); }, kTokens).empty())
+        wrong++;
+    }
+  };
+  std::vector<std::thread> readers;
+  for (uint64_t i = 0; i < 16; i++) readers.emplace_back(reader, i);
+  for (std::thread &thread : readers) thread.join();
+  stop = true;
+  evictor.join();
+  EXPECT_EQ(wrong, 0);
+  for (int32_t i = 0; i < kHot; i++) EXPECT_EQ(host.read(held[static_cast<size_t>(i)], 0, kTokens, static_cast<uint64_t>(i)), "");
+}
+
+TEST(FieldReports, B25_a_freed_block_full_of_nan_is_not_seen_by_whoever_gets_it_next) {
+  constexpr uint64_t kTokens = 5, kDim = 8;
+  for (const uint32_t flags : {uint32_t{0}, uint32_t{KVC_OPEN_ZERO}}) {
+    Host host({full_layers(1, 1, kDim, kDim)}, KVC_F16, 16, 2u << 20, flags);
+    std::vector<uint16_t> nan(16 * kDim, 0x7E00), mine(kTokens * kDim, 0x3C00), got(16 * kDim, 0xA5A5);
+    const auto rows_of = [](std::vector<uint16_t> &memory, uint64_t tokens) {
+      auto rows = sized<kvc_rows>();
+      rows.layer_count = 1, rows.token_count = tokens;
+      rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = memory.size() * 2;
+      return rows;
+    };
+    std::set<const void *> pages;  // of others, all let go
+    for (int32_t i = 0; i < 200; i++) {
+      const SeqHandle seq = host.create(KVC_SEQ_PRIVATE);
+      ASSERT_EQ(host.append(seq, {}, {rows_of(nan, 16)}), KVC_OK) << host.error.message;
+      ViewHandle view;
+      auto page = sized<kvc_rows>();
+      ASSERT_EQ(kvc_view_acquire(view.out(), &page, seq, 0, 0, 0, &host.error), KVC_OK) << host.error.message;
+      pages.insert(page.k.data);
+    }
+    const SeqHandle seq = host.create(KVC_SEQ_PRIVATE);
+    ASSERT_EQ(host.append(seq, {}, {rows_of(mine, kTokens)}), KVC_OK) << host.error.message;
+    ViewHandle view;
+    auto page = sized<kvc_rows>();
+    ASSERT_EQ(kvc_view_acquire(view.out(), &page, seq, 0, 0, 0, &host.error), KVC_OK) << host.error.message;
+    EXPECT_TRUE(pages.contains(page.k.data)) << "no block was used again, and this test shows nothing";
+    EXPECT_EQ(page.token_count, kTokens) << "a view lends what was written";
+    kvc_rows whole = rows_of(got, 16);
+    whole.v.data = nullptr;
+    EXPECT_EQ(host.gather(seq, {whole}), KVC_ERR_RANGE);
+    EXPECT_EQ(got, std::vector<uint16_t>(16 * kDim, 0xA5A5));
+    whole.token_count = KVC_ALL;
+    ASSERT_EQ(host.gather(seq, {whole}), KVC_OK) << host.error.message;
+    for (uint64_t i = 0; i < got.size(); i++) ASSERT_EQ(got[i], i < kTokens * kDim ? 0x3C00 : 0xA5A5) << i;
+  }
+}
+
 TEST(FieldReports, B125_gauges_are_what_a_count_of_ones_own_gives) {
   FieldHost host;
   kvc_store_info info = host.info();
   EXPECT_EQ(info.memory_used + info.memory_pinned + info.chunk_count + info.object_count + info.seq_count + info.lease_count, 0u);
+  uint64_t bytes_of_one = 0;
   std::vector<SeqHandle> seqs;
   std::vector<LeaseHandle> leases;
   for (int32_t i = 0; i < 10; i++) {
@@ -255,8 +403,11 @@ TEST(FieldReports, B125_gauges_are_what_a_count_of_ones_own_gives) {
     leases.emplace_back();
     ASSERT_EQ(kvc_seq_lease(leases.back().out(), seqs.back(), 0, kChunk, KVC_FOREVER, nullptr, &host.error), KVC_OK);
     ASSERT_EQ(host.put(host.scope, std::to_string(i), "value"), KVC_OK);
+    if (i == 0) bytes_of_one = host.info().memory_used;
   }
   info = host.info();
+  EXPECT_GT(bytes_of_one, 40u * 3 * 2);
+  EXPECT_EQ(info.memory_used, 10 * bytes_of_one);
   EXPECT_EQ(info.chunk_count, 20u);
   EXPECT_EQ(info.object_count, 10u);
   EXPECT_EQ(info.seq_count, 10u);

@@ -197,6 +197,8 @@ TEST(FieldReports, B138_names_of_callers_are_bytes_and_never_paths) {
     object.key = name.data(), object.key_size = name.size();
     EXPECT_EQ(kvc_object_delete(nullptr, host.scope, &object, 1, nullptr, &host.error), KVC_OK) << name;
   }
+  EXPECT_EQ(host.put(host.scope, std::string(65, 'k'), "value"), KVC_ERR_ARGUMENT) << "longer than a name may be";
+  EXPECT_NE(std::string(host.error.message).find("65"), std::string::npos) << host.error.message;
   EXPECT_EQ(files_of("."), here);
   EXPECT_EQ(files_of(".."), above);
 }

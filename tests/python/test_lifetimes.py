@@ -118,7 +118,7 @@ def test_buffers_are_let_go_after_the_call():
 @pytest.mark.parametrize("ending", ["", "import os; os._exit(0)", "sys.exit(0)", "store.close()",
                                     "threading.Thread(target=seq.info).start()",
                                     "del store, scope", "import builtins; builtins.keep = seq"])
-def test_the_interpreter_ends_in_peace(ending):
+def test_B50_the_interpreter_ends_in_peace(ending):
     code = f"""
 import sys, threading, kvc
 store = kvc.Store("mem:", memory_bytes=64 << 20)

@@ -94,7 +94,7 @@ def test_a_trace_is_a_file_of_spans(store, scope, model, tmp_path):
         store.trace(tmp_path / "no folder" / "file")
 
 
-def test_log_lines_come_to_a_callable_and_what_it_raises_to_the_hook(monkeypatch):
+def test_B106_log_lines_come_to_a_callable_and_what_it_raises_to_the_hook(monkeypatch):
     lines, raised = [], []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: raised.append(what.exc_value))
     with kvc.Store("mem:", memory_bytes=16 << 20, log=lambda level, line: lines.append((level, line)), log_level=3) as store:
@@ -113,7 +113,7 @@ def test_log_lines_come_to_a_callable_and_what_it_raises_to_the_hook(monkeypatch
         kvc.Store("mem:", memory_bytes=16 << 20, log=5)
 
 
-def test_a_log_from_threads_inside_calls_hangs_nobody():
+def test_B106_a_log_from_threads_inside_calls_hangs_nobody():
     lines = []
     with kvc.Store("mem:", memory_bytes=8 << 20, lease_ms=1, log=lambda level, line: lines.append(np.zeros(10).sum()), log_level=4) as store:
         shape = kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=LAYERS, kv_heads=HEADS, k_dim=DIM, v_dim=DIM)])

@@ -37,7 +37,7 @@ def serve(seed):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_children_of_a_pool_are_hosts_of_their_own(method):
+def test_B100_children_of_a_pool_are_hosts_of_their_own(method):
     here = [serve(seed) for seed in range(2)]
     assert [found for found, _, _ in here] == [128] * 2
     with kvc.Store("mem:", memory_bytes=16 << 20) as store, store.queue() as queue:  # its threads are none of a forked child's
@@ -64,7 +64,7 @@ def inherited(things, connection):
     connection.send((answers, serve(1)))
 
 
-def test_what_a_forked_child_inherits_is_its_parent_s_and_ends_without_harm():
+def test_B100_what_a_forked_child_inherits_is_its_parent_s_and_ends_without_harm():
     with kvc.Store("mem:", memory_bytes=16 << 20) as store, store.queue() as queue:
         scope = store.scope(model="parent", shape=SHAPE)
         model = Model(100)

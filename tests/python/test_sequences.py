@@ -3,6 +3,7 @@
 import array
 import subprocess
 import sys
+import threading
 import time
 
 import kvc
@@ -190,6 +191,20 @@ def test_B124_a_shape_serves_two_stores_and_is_not_changed(shape):
         assert first.info().fingerprint != second.info().fingerprint
         seq = second.sequence(private=True)
         seq.append(None, [kvc.Rows.of(k=np.ones((1, 3, 1, 4), np.float32), v=np.ones((1, 3, 1, 4), np.float32))])
+        models = [Model(64, seed=seed) for seed in range(2)]
+        lengths = [0, 0]
+
+        def use(store, i):
+            for j in range(20):
+                with store.scope(model=f"{i} {j}", shape=shape) as scope, models[i].store(scope):
+                    lengths[i] += scope.match(models[i].tokens)[1].tokens
+
+        threads = [threading.Thread(target=use, args=of) for of in ((one, 0), (two, 1))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert lengths == [20 * 64] * 2
     assert (repr(shape), repr(wide)) == before
 
 

@@ -57,7 +57,7 @@ kvc_status open_with(const char *uri, const std::function<void(kvc_store_options
   return status;
 }
 
-TEST_F(CallsTest, open) {
+TEST_F(CallsTest, B109_opening_with_bad_arguments_names_the_value_and_the_rule) {
   const auto nothing = [](kvc_store_options &) {};
   expect(kvc_open(nullptr, "mem:", nullptr, &host.error), KVC_ERR_ARGUMENT, {"out is NULL"});
   expect(open_with(nullptr, nothing, &host.error), KVC_ERR_ARGUMENT, {"uri is NULL"});
@@ -101,7 +101,7 @@ TEST_F(CallsTest, open) {
   EXPECT_EQ(open_with("mem:", nothing, &host.error), KVC_OK);
 }
 
-TEST_F(CallsTest, scope_create) {
+TEST_F(CallsTest, B109_a_scope_of_bad_arguments_is_refused_by_value_and_rule) {
   const kvc_layer layer = full_layers(1, 1, 8, 8);
   auto shape = sized<kvc_shape>();
   shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
@@ -137,7 +137,7 @@ TEST_F(CallsTest, scope_create) {
   expect(full, KVC_ERR_FULL, {"memory_bytes is", "open the store with more memory_bytes"});
 }
 
-TEST_F(CallsTest, shape_check) {
+TEST_F(CallsTest, B109_a_shape_that_is_none_is_refused_by_value_and_rule) {
   expect(kvc_shape_check(nullptr, nullptr, &host.error), KVC_ERR_ARGUMENT, {"shape is NULL"});
   auto shape = sized<kvc_shape>();
   shape.dtype = KVC_F16;
@@ -146,7 +146,7 @@ TEST_F(CallsTest, shape_check) {
   expect(kvc_shape_check(nullptr, &shape, &host.error), KVC_ERR_SHAPE, {"layers NULL"});
 }
 
-TEST_F(CallsTest, seq_create_and_match) {
+TEST_F(CallsTest, B109_a_sequence_of_bad_arguments_is_refused_by_value_and_rule) {
   const auto tokens = ids(32);
   const auto both = [&](const std::function<void(kvc_seq_options &)> &set, kvc_status status, std::vector<const char *> words) {
     auto o = sized<kvc_seq_options>();
@@ -191,7 +191,7 @@ TEST_F(CallsTest, seq_create_and_match) {
   expect(kvc_match(&out, nullptr, objects_only, tokens.data(), 32, nullptr, nullptr, &host.error), KVC_ERR_SHAPE, {"no shape"});
 }
 
-TEST_F(CallsTest, append_and_gather_of_nothing) {
+TEST_F(CallsTest, B109_appending_and_gathering_nothing_is_refused_by_value_and_rule) {
   const auto tokens = ids(4);
   expect(kvc_append(seq, nullptr, 0, nullptr, 0, nullptr, &host.error), KVC_ERR_ARGUMENT, {"nothing to append"});
   expect(kvc_append(seq, nullptr, 4, nullptr, 0, nullptr, &host.error), KVC_ERR_ARGUMENT, {"tokens is NULL", "4"});
@@ -232,7 +232,7 @@ TEST_F(CallsTest, how_a_call_runs) {
   expect(with([](kvc_call &c) { c.queue = reinterpret_cast<kvc_queue *>(8); }), KVC_ERR_MISUSE, {"kvc_queue"});
 }
 
-TEST_F(CallsTest, fork_truncate_identify_lease) {
+TEST_F(CallsTest, B109_lengths_and_ranges_that_a_sequence_has_not_are_refused_by_value_and_rule) {
   kvc_seq *out = reinterpret_cast<kvc_seq *>(1);
   expect(kvc_seq_fork(nullptr, seq, 1, &host.error), KVC_ERR_ARGUMENT, {"out is NULL"});
   expect(kvc_seq_fork(&out, seq, 21, &host.error), KVC_ERR_RANGE, {"tokens 21", "20"});

@@ -292,7 +292,7 @@ TEST_F(BadRows, a_destination_names_no_block_twice_and_a_source_may) {
   EXPECT_EQ(host.append(seq, {}, {source}), KVC_OK) << host.error.message;
 }
 
-TEST_F(BadRows, elements_of_an_array_are_distinct_by_every_stride) {
+TEST_F(BadRows, B08_a_stride_by_which_elements_would_lie_on_each_other_is_refused_by_name) {
   const std::vector<Case> cases{
       {"dim_stride", [](kvc_rows &r) { r.k.dim_stride = 1; }, KVC_ERR_ARGUMENT, {"k.dim_stride 1", "at least 2"}},
       {"head_stride", [](kvc_rows &r) { r.v.head_stride = 14; }, KVC_ERR_ARGUMENT, {"v.head_stride 14", "at least 16"}},

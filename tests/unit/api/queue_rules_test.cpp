@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../folder.h"
 #include "base/fault.h"
 #include "queue_host.h"
 
@@ -263,7 +264,8 @@ TEST_F(QueueRules, every_call_of_a_store_that_takes_a_queue_says_what_it_was) {
 TEST_F(QueueRules, a_save_and_a_restore_run_in_a_queue_too) {
   Rows in(16), out(16);
   const kvc_rows write = in.fill(5, 0).describe(0);
-  std::string path = testing::TempDir() + "queue_rules.kvcseq";
+  const Folder folder;
+  std::string path = folder / "saved";
   const std::string same = path;
   kvc_call call = queued(queue, 1);
   ASSERT_EQ(kvc_append(seq, tokens.data(), 16, &write, 1, &call, &error), KVC_OK);
@@ -277,7 +279,6 @@ TEST_F(QueueRules, a_save_and_a_restore_run_in_a_queue_too) {
   SeqHandle again(restored.seq);
   EXPECT_EQ(host.gather(again, {out.describe(0)}), KVC_OK);
   EXPECT_EQ(out.wrong(5, 0), 16u);
-  EXPECT_EQ(unlink(same.c_str()), 0);
 }
 
 TEST_F(QueueRules, gets_that_run_as_one_have_results_of_their_own) {

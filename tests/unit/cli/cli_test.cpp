@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "../api/host.h"
+#include "../folder.h"
 
 /// The `kvc` program as an operator runs it: what it says, and its exit status.
 namespace {
@@ -28,14 +29,8 @@ Said kvc(const std::string &arguments) {
 }
 
 struct CliTest : testing::Test {
-  std::filesystem::path folder;
-  std::string path;
-  CliTest() {
-    std::string name = testing::TempDir() + "kvc-cli-XXXXXX";
-    folder = mkdtemp(name.data());
-    path = folder / "a.kvc";
-  }
-  ~CliTest() override { std::filesystem::remove_all(folder); }
+  Folder folder;
+  std::string path = folder / "a.kvc";
 
   /// 40 tokens in chunks of 16, two layers: two sealed chunks and an open one.
   void save() {
@@ -97,11 +92,11 @@ TEST_F(CliTest, a_file_that_is_not_there_or_is_none_of_ours_is_an_error_with_its
 }
 
 TEST_F(CliTest, selfcheck_compares_generated_rows_and_those_of_models) {
-  const Said own = kvc("selfcheck --folder " + folder.string());
+  const Said own = kvc("selfcheck --folder " + folder.path().string());
   EXPECT_EQ(own.status, 0) << own.text;
   EXPECT_TRUE(own.has("saved, and restored into another store") && own.has("all right")) << own.text;
-  EXPECT_TRUE(std::filesystem::is_empty(folder));
-  const Said model = kvc("selfcheck --data " KVC_TEST_DATA "/smollm2.safetensors --folder " + folder.string());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const Said model = kvc("selfcheck --data " KVC_TEST_DATA "/smollm2.safetensors --folder " + folder.path().string());
   EXPECT_EQ(model.status, 0) << model.text;
   EXPECT_TRUE(model.has("512 tokens, 2 layers, 3 KV heads of 64")) << model.text;
 }
@@ -111,7 +106,7 @@ TEST_F(CliTest, a_selfcheck_that_cannot_run_fails_by_name) {
   const Said none = kvc("selfcheck --data " + path);
   EXPECT_EQ(none.status, 1);
   EXPECT_TRUE(none.has("no safetensors file")) << none.text;
-  EXPECT_EQ(kvc("selfcheck --folder " + folder.string() + "/none").status, 1);
+  EXPECT_EQ(kvc("selfcheck --folder " + folder.path().string() + "/none").status, 1);
 }
 
 TEST_F(CliTest, wrong_usage_is_refused_with_status_2_and_what_is_wrong) {

@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "../folder.h"
 #include "io/replacement.h"
 
 namespace {
@@ -19,19 +18,14 @@ using kvc::io::posix;
 using kvc::io::Replacement;
 
 struct PosixTest : testing::Test {
-  std::filesystem::path folder;
+  kvc_test::Folder folder;
   Error error;
-  PosixTest() {
-    std::string name = testing::TempDir() + "kvc-io-XXXXXX";
-    folder = mkdtemp(name.data());
-  }
-  ~PosixTest() override { std::filesystem::remove_all(folder); }
   std::string at(const char *name) const { return folder / name; }
   static std::string content(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  size_t entries() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {})); }
+  size_t entries() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder.path()), {})); }
   kvc_status replace(const std::string &path, std::string text) {
     Replacement file(posix(), path.c_str());
     KVC_TRY(file.begin(text.size(), error));
@@ -60,7 +54,7 @@ TEST_F(PosixTest, only_the_owner_reads_it_and_no_program_inherits_it) {
   ASSERT_EQ(posix().open_file(&fd, at("a").c_str()), 0);
   EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
   posix().close(fd);
-  ASSERT_EQ(posix().open_directory(&fd, folder.c_str()), 0);
+  ASSERT_EQ(posix().open_directory(&fd, folder.path().c_str()), 0);
   EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
   posix().close(fd);
 }

@@ -1,12 +1,11 @@
 #include "memory/limit.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "../folder.h"
 
 namespace kvc::memory {
 namespace {
@@ -14,20 +13,17 @@ namespace {
 /// A machine in a temporary folder.
 class Machine {
  public:
-  Machine() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kvc_limit_XXXXXX").string();
-    root_ = mkdtemp(pattern.data());
-  }
-  ~Machine() { std::filesystem::remove_all(root_); }
   Machine &file(const std::string &path, const std::string &text) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
+    std::filesystem::create_directories(std::filesystem::path(at(path)).parent_path());
+    std::ofstream(at(path)) << text;
     return *this;
   }
-  uint64_t limit() const { return cgroup_limit_bytes(root_.c_str()); }
+  uint64_t limit() const { return cgroup_limit_bytes(root_.path().c_str()); }
 
  private:
-  std::string root_;
+  std::string at(const std::string &path) const { return root_.path().string() + path; }
+
+  kvc_test::Folder root_;
 };
 
 const char *const kV2Mount = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";

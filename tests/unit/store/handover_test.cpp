@@ -56,7 +56,7 @@ TEST_F(HandoverTest, who_attaches_reads_what_was_published_open_rows_included_an
   }
 }
 
-TEST_F(HandoverTest, it_is_held_for_its_lease_against_all_pressure_and_then_lapses) {
+TEST_F(HandoverTest, B54_it_is_held_for_its_lease_against_all_pressure_and_then_lapses) {
   open();
   SeqHandle seq = written(1, 40), got;
   ASSERT_EQ(publish(seq, "p", 5000), KVC_OK) << error.message;
@@ -87,6 +87,17 @@ TEST_F(HandoverTest, a_lease_of_0_is_the_stores_and_one_for_ever_ends_by_withdra
   EXPECT_EQ(attach(got, "for ever"), KVC_OK) << error.message;
   ASSERT_EQ(withdraw("for ever"), KVC_OK) << error.message;
   EXPECT_EQ(attach(got, "for ever"), KVC_ERR_NOT_FOUND);
+}
+
+TEST_F(HandoverTest, B54_what_nobody_came_for_is_freed_at_once_by_a_withdrawal) {
+  open();
+  SeqHandle seq = written(1, 40, KVC_SEQ_PRIVATE);
+  ASSERT_EQ(publish(seq, "p", KVC_FOREVER), KVC_OK) << error.message;
+  seq.reset();
+  EXPECT_GT(info().memory_pinned, 0u);
+  ASSERT_EQ(withdraw("p"), KVC_OK) << error.message;
+  EXPECT_EQ(info().memory_pinned, 0u);
+  EXPECT_EQ(info().memory_used, 0u) << "private rows are nobody's now";
 }
 
 TEST_F(HandoverTest, open_rows_of_a_lapsed_one_make_room_for_others) {

@@ -1,6 +1,4 @@
-#include <cstdlib>
-#include <filesystem>
-
+#include "../folder.h"
 #include "hybrid.h"
 
 /// Layers of other kinds than full attention, in files of the system.
@@ -9,12 +7,7 @@ namespace {
 using namespace kvc_test;
 
 struct SaveKinds : testing::Test {
-  std::filesystem::path folder;
-  SaveKinds() {
-    std::string name = testing::TempDir() + "kvc-kinds-XXXXXX";
-    folder = mkdtemp(name.data());
-  }
-  ~SaveKinds() override { std::filesystem::remove_all(folder); }
+  Folder folder;
 };
 
 TEST_F(SaveKinds, latent_layers_come_back_with_their_rope_parts_and_without) {

@@ -1,10 +1,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "../api/host.h"
+#include "../folder.h"
 
 /// What one process saved another restores.
 namespace {
@@ -14,17 +14,14 @@ using namespace kvc_test;
 constexpr uint64_t kTokens = 150, kSide = 2 * kTokens * 2 * 8 * 2;  // two layers, two heads of 8, f16
 
 struct ProcessTest : testing::Test {
-  std::filesystem::path folder;
+  Folder folder;
   Host host{{full_layers(2, 2, 8, 8)}, KVC_F16, 0, 16u << 20};
   ScopeHandle scope = host.make_scope("processes", {full_layers(2, 2, 8, 8)});
   std::vector<uint8_t> memory = std::vector<uint8_t>(2 * kSide);
 
   ProcessTest() {
-    std::string name = testing::TempDir() + "kvc-save-XXXXXX";
-    folder = mkdtemp(name.data());
     for (uint64_t i = 0; i < memory.size(); i++) memory[i] = static_cast<uint8_t>(stamp(3, i < kSide, i, 0, 0, 0));
   }
-  ~ProcessTest() override { std::filesystem::remove_all(folder); }
   std::string at(const char *name) const { return folder / name; }
 
   /// The exit status of the other program.

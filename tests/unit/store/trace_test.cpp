@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "../folder.h"
 #include "limited_host.h"
 #ifdef KVC_FAULTS
 #include "base/fault.h"
@@ -27,8 +28,8 @@ struct Line {
 
 struct TraceTest : testing::Test, LimitedHost {
   ScopeHandle mine = scope("mine");
-  std::string path = (std::filesystem::temp_directory_path() / ("kvc_trace_" + std::to_string(getpid()) + ".json")).string();
-  ~TraceTest() override { std::filesystem::remove(path); }
+  Folder folder;
+  std::string path = folder / "trace.json";
 
   void record(const char *to) { ASSERT_EQ(kvc_trace_record(store, to, &error), KVC_OK) << error.message; }
   /// Fails the test when the file does not parse.
