@@ -16,7 +16,7 @@ struct Scope : Part {
 
   seq::Name name{};
   uint32_t id = 0;
-  uint32_t users = 0;  // handles and sequences; under the store's lock, as is all that follows but the atomic counts
+  uint32_t users = 0;  // handles, sequences, views of open chunks; under the store's lock, as is all that follows but the atomic counts
   uint64_t chunk_count = 0, piece_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;
   double byte_seconds_host = 0;
   uint64_t bytes_since_ns = 0;

@@ -29,6 +29,7 @@ struct OpenChunk {
   std::atomic<uint32_t> users{1};
   memory::SlotId slot;      // generation 0: the rows are those of `held`
   QuotaHold quota;          // of the slot
+  Scope *scope = nullptr;   // what it was viewed in, which each view of it uses
   uint8_t *data = nullptr;  // of the slot
   uint8_t write_id[16];     // of the chunk when it is sealed, if the slot is its own; drawn first because it can fail
   seq::Ref held;            // pinned while a user's lease runs

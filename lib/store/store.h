@@ -297,6 +297,8 @@ class Store final : seq::NodeSink {
   struct PieceUse;
   kvc_status use_piece(PieceUse &use, const Sequence &seq, Piece piece, uint64_t at, Error &error);
   kvc_status use_window(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
+  void hold_for_view(Ref ref, OpenChunk *open, Scope &scope);
+  void let_go_of_view(OpenChunk *open);
   kvc_status gather_beside(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
 
   // lease.cpp

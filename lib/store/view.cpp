@@ -87,12 +87,7 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
     return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
   *token_out = view_handles_.add(ref ? held_word(ref) : held_word(open));
   if (!*token_out) return fail(error, KVC_ERR_BUSY, "%u views are held: release some or raise view_max", view_handles_.live_count());
-  if (ref) {
-    std::lock_guard lock(mutex_);
-    index_->pin(ref);
-  } else {
-    open->users.fetch_add(1, std::memory_order_relaxed);
-  }
+  hold_for_view(ref, open, *seq.scope);
   const ChunkLayout::Page &page = layout.page(layer);
   rows.layer_begin = layer;
   rows.layer_count = 1;
@@ -110,13 +105,30 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
   return KVC_OK;
 }
 
+/// The quota of an open chunk is its scope's, so that a view of it uses the scope.
+void Store::hold_for_view(Ref ref, OpenChunk *open, Scope &scope) {
+  std::lock_guard lock(mutex_);
+  if (ref) return index_->pin(ref);
+  open->users.fetch_add(1, std::memory_order_relaxed);
+  open->scope = &scope;
+  scope.users++;
+}
+
+/// Under the lock.
+void Store::let_go_of_view(OpenChunk *open) {
+  Scope *const scope = open->scope;
+  open_chunk_unref(open);
+  scope->users--;
+  forget_scope(scope);
+}
+
 kvc_status Store::view_release(const base::Token &token, Error &error) {
   void *word;
   if (view_handles_.enter_exclusive(&word, token) != KVC_OK) return fail(error, KVC_ERR_STALE, "kvc_view was released before");
   view_handles_.remove(token);
   std::lock_guard lock(mutex_);
   if (const Ref ref = ref_of_word(word)) index_->unpin(ref, next_tick(), true);
-  else open_chunk_unref(static_cast<OpenChunk *>(word));
+  else let_go_of_view(static_cast<OpenChunk *>(word));
   queues_.room_freed();
   return KVC_OK;
 }

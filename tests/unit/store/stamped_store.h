@@ -31,12 +31,12 @@ struct StampedStore : testing::Test {
     store = open_with(seams, options);
     scope = make_scope("stamped");
   }
-  ScopeHandle make_scope(const char *model) {
+  ScopeHandle make_scope(const char *model, uint64_t bytes_max = 0) {
     const kvc_layer layer = full_layers(layers, heads, k_dim, v_dim);
     auto shape = sized<kvc_shape>();
     shape.dtype = KVC_F16, shape.chunk_tokens = chunk, shape.layers = &layer, shape.layer_runs = 1;
     auto options = sized<kvc_scope_options>();
-    options.model = model, options.shape = &shape;
+    options.model = model, options.shape = &shape, options.bytes_max = bytes_max;
     kvc_scope *out = nullptr;
     EXPECT_EQ(kvc_scope_create(&out, store, &options, &error), KVC_OK) << error.message;
     return ScopeHandle(out);

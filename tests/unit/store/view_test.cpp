@@ -133,6 +133,31 @@ TEST_F(ViewTest, B47_a_view_outlives_its_sequence_its_scope_and_all_pressure) {
   }
 }
 
+TEST_F(ViewTest, an_open_page_that_is_viewed_counts_against_the_quota_of_its_scope_also_when_nobody_else_uses_that) {
+  open();
+  written(1, chunk);
+  const uint64_t chunk_bytes = info().memory_used;
+  ScopeHandle limited = make_scope("limited", chunk_bytes);
+  const auto writes = [&] {
+    SeqHandle seq = create(0, limited);
+    return append(seq, 2, 0, 1);
+  };
+  SeqHandle seq = create(0, limited);
+  ASSERT_EQ(append(seq, 1, 0, 1), KVC_OK) << error.message;
+  View one = view(seq, 0, 0), two = view(seq, 1, 0);
+  seq.reset();
+  limited.reset();
+  limited = make_scope("limited", chunk_bytes);
+  expect_refused(writes(), KVC_ERR_FULL, {"the scope holds"});
+  limited.reset();
+  one.handle.reset();
+  expect_view(two.rows, 1);
+  two.handle.reset();
+  EXPECT_EQ(info().memory_used, chunk_bytes);
+  limited = make_scope("limited", chunk_bytes);
+  EXPECT_EQ(writes(), KVC_OK) << error.message;
+}
+
 TEST_F(ViewTest, private_chunks_go_with_the_last_view_of_them) {
   open();
   SeqHandle seq = written(1, 48, KVC_SEQ_PRIVATE);
