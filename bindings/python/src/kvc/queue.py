@@ -145,6 +145,16 @@ def _no_value(result: tuple[Any, ...], outputs: Any) -> Result:
     return Result(*result[8:])
 
 
+class _Watch:
+    """Of a loop where somebody waits: its own descriptor, how many wait there, and the next step of a host-driven store."""
+
+    __slots__ = ("fd", "waits", "step")
+
+    def __init__(self, fd: int) -> None:
+        self.fd, self.waits = fd, 0
+        self.step: asyncio.TimerHandle | None = None
+
+
 class Queue(Handle):
     """Made by Store.queue.  Its calls return at once, as a Call; any thread may make them and drain.
 
@@ -158,7 +168,7 @@ class Queue(Handle):
         self._lock = threading.Lock()
         self._users = itertools.count(1)
         self._calls: dict[int, Call[Any]] = {}
-        self._loops: dict[asyncio.AbstractEventLoop, list[int]] = {}  # of each: its own descriptor, and how many wait there
+        self._loops: dict[asyncio.AbstractEventLoop, _Watch] = {}
         self._events: deque[Event] = deque()
         self._is_watching = False
         super().__init__(handle)
@@ -173,7 +183,7 @@ class Queue(Handle):
             self._drop()
 
     def _drop(self) -> None:
-        """Nothing runs in the queue any more."""
+        """Lets go of what calls were lent, once nothing runs in the queue: it was released, its store was closed, or this is a forked child."""
         with self._lock:
             calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -353,16 +363,19 @@ class Queue(Handle):
         taken: list[Call[Any]] = []
         try:
             results = _native.kvc_queue_drain(DRAIN_COUNT, self._handle, 0)
-            if self._is_watching:
-                self._take_events()  # the descriptor stays readable while they wait
-        except (Stale, Forked):
+        except Forked:
             self._drop()
             raise
         for result in results:
             with self._lock:
-                call = self._calls.pop(result[1])
+                call = self._calls.pop(result[1], None)
+            if call is None:
+                _give_back(result)  # a release came between, and told the call so
+                continue
             call._settle(result)
             taken.append(call)
+        if self._is_watching:
+            self._take_events()  # the descriptor stays readable while they wait
         return taken
 
     def _ready(self) -> None:
@@ -374,36 +387,50 @@ class Queue(Handle):
 
     def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            if loop in self._loops:
-                self._loops[loop][1] += 1
-            elif self._is_open:
-                fd = os.dup(self._fd)  # which no release closes under the loop
-                self._loops[loop] = [fd, 1]
-                loop.add_reader(fd, self._ready)
-        self._pump(loop)
+            watch = self._loops.get(loop)
+            if watch is None and self._is_open:
+                watch = self._loops[loop] = _Watch(os.dup(self._fd))  # which no release closes under the loop
+                loop.add_reader(watch.fd, self._ready)
+            if watch is not None:
+                watch.waits += 1
+        self._ready()
+        if watch is not None and self.store.host_driven and self._calls and watch.step is None:
+            watch.step = loop.call_later(STEP_SLICE_S, self._step, loop, watch)
 
     def _detach(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             watch = self._loops.get(loop)
             if watch is None:
                 return
-            watch[1] -= 1
-            if watch[1]:
+            watch.waits -= 1
+            if watch.waits:
                 return
-            fd, _ = self._loops.pop(loop)
+            del self._loops[loop]
+        if watch.step is not None:
+            watch.step.cancel()
         try:
-            loop.remove_reader(fd)
+            loop.remove_reader(watch.fd)
         except RuntimeError:
             pass  # the loop was closed
-        os.close(fd)
+        os.close(watch.fd)
 
-    def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Starts what was held back; on a host-driven store it does the work, again and again."""
-        if loop not in self._loops or not self._calls:
-            return
+    def _step(self, loop: asyncio.AbstractEventLoop, watch: _Watch) -> None:
+        """Does the work of a host-driven store, again and again while somebody waits in the loop."""
+        watch.step = None
         self._ready()
-        if self.store.host_driven and self._calls:
-            loop.call_later(STEP_SLICE_S, self._pump, loop)
+        if self._calls:
+            watch.step = loop.call_later(STEP_SLICE_S, self._step, loop, watch)
+
+
+def _give_back(result: tuple[Any, ...]) -> None:
+    """Releases what a result gave that nobody asks for any more."""
+    try:
+        if result[6]:
+            _native.kvc_seq_release(result[6])
+        if result[7]:
+            _native.kvc_lease_release(result[7])
+    except (Stale, Forked):
+        pass  # the store was closed
 
 
 _living: WeakSet[Queue] = WeakSet()
