@@ -63,8 +63,9 @@ struct Table {
   uint64_t (*rows_in_sum)(const PageSide &to, const RowsSide &from, uint32_t head_count, bool stream);
   /// XXH3-64, seed 0.
   uint64_t (*sum)(const void *data, size_t size);
-  /// Plain copy; stream as above (objects).
-  void (*copy)(void *to, const void *from, size_t size, bool stream);
+  /// Plain copy.  With a `next`, any address, it passes the cache by and fetches the lines there meanwhile; fence() ends a series of those.
+  void (*copy)(void *to, const void *from, size_t size, const void *next);
+  void (*fence)();
 };
 
 /// The best table of this machine.

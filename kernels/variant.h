@@ -94,15 +94,11 @@ static void rows_out(const RowsSide &to, const PageSide &from, const Move &move)
 static void rows_in(const PageSide &to, const RowsSide &from, const Move &move) { move_any<false>(from, to, move); }
 static uint64_t sum(const void *data, size_t size) { return XXH3_64bits(data, size); }
 
-static void copy(void *to, const void *from, size_t size, bool stream) {
-  if (!stream) {
-    memcpy(to, from, size);
-    return;
-  }
-  const uint8_t *source = static_cast<const uint8_t *>(from);
-  copy_streamed(static_cast<uint8_t *>(to), source, size, source);
-  stream_fence();
+static void copy(void *to, const void *from, size_t size, const void *next) {
+  if (next) copy_streamed(static_cast<uint8_t *>(to), static_cast<const uint8_t *>(from), size, static_cast<const uint8_t *>(next));
+  else memcpy(to, from, size);
 }
+static void fence() { stream_fence(); }
 
 /// The caller's rows of a page in the order of the page: all tokens of a head, then the next head.
 struct RowCursor {

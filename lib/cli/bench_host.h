@@ -69,6 +69,7 @@ class HostBench {
   Figure overhead();
   Figure get_4k();
   Figure queue_4k();
+  Figure queue_4k_more();
   Figure step_idle();
   Figure match();
   Figure fork_flat();
@@ -78,6 +79,7 @@ class HostBench {
   Figure mixed();
 
  private:
+  Figure queued_gets(bool one_call);
   /// Fixtures are gigabytes: one at a time.
   RowsFixture &rows();
   IndexFixture &tokens();

@@ -38,7 +38,7 @@ void fill_object(uint8_t *value, uint64_t *sums, const kvc_object &object, uint6
         sums[piece] = kernel.rows_in_sum({value + at, kernels::Dtype::u8, row, static_cast<uint32_t>(n / row)}, rows, 1, stream);
         summed = piece + 1;
       } else {
-        kernel.copy(value + at, from, n, false);
+        kernel.copy(value + at, from, n, nullptr);
         if (at + n == end) sums[piece] = kernel.sum(value + piece * object_piece_bytes, end - piece * object_piece_bytes), summed = piece + 1;
       }
       at += n;

@@ -27,15 +27,16 @@ uint64_t value_bytes(const seq::Node &node) {
 /// it for a core's dozen or so misses at a time.  lib/README.md has the measurement.
 constexpr uint64_t kValueAheadBytes = 4096, kDestinationAheadBytes = 512;
 
-[[gnu::always_inline]] inline void ahead_of_write(const kvc_object &object, uint64_t bytes) {
-  if (object.part_count && object.parts[0].bytes < object_stream_bytes_min) base::ahead_of_write(object.parts[0].data, std::min<uint64_t>(object.parts[0].bytes, bytes));
+[[gnu::always_inline]] inline void ahead_of_write(const kvc_object &object) {
+  if (object.part_count) base::ahead_of_write(object.parts[0].data, std::min<uint64_t>(object.parts[0].bytes, kDestinationAheadBytes));
 }
 
-void copy_value(const kvc_object &object, const seq::Node &node, uint64_t bytes) {
+/// `next`, unless it is null, is what will be read after this value.
+void copy_value(const kvc_object &object, const seq::Node &node, uint64_t bytes, const uint8_t *next) {
   const uint8_t *from = reinterpret_cast<const uint8_t *>(node.payload) + sizeof(ObjectHeader);
   for (uint64_t i = 0; bytes; i++) {
     const uint64_t n = std::min(bytes, object.parts[i].bytes);
-    if (n) kernels::table().copy(object.parts[i].data, from, n, bytes >= object_stream_bytes_min);
+    if (n) kernels::table().copy(object.parts[i].data, from, n, !next || n == bytes ? next : from + n);
     from += n;
     bytes -= n;
   }
@@ -50,21 +51,22 @@ struct Store::Wanted {
   uint64_t payload;
   kvc_status checked;
   uint32_t item;  // in the read; UINT32_MAX: nothing was found
+  const uint8_t *value() const { return reinterpret_cast<const uint8_t *>(payload) + sizeof(ObjectHeader); }
 };
 
 /// One look into far memory an item; what is likely right is held, and checked as it is copied.
-Reads::Read &Store::begin_read(std::span<Wanted> wanted, std::span<const kvc_object> objects) {
+Reads::Read &Store::begin_read(std::span<Wanted> wanted, const kvc_object *ahead) {
   std::array<uint64_t, Reads::item_max> hashes;
   for (size_t i = 0; i < wanted.size(); i++)
     if (wanted[i].checked == KVC_OK) index_->prefetch_object(hashes[i] = index_->hash(wanted[i].name));
-  if (wanted[0].checked == KVC_OK) ahead_of_write(objects[0], kDestinationAheadBytes);  // while the look-up waits
+  if (ahead) ahead_of_write(*ahead);  // while the look-up waits
   std::lock_guard lock(mutex_);
   Reads::Read &read = reads_.begin(*index_);
   for (size_t i = 0; i < wanted.size(); i++) {
     wanted[i].item = UINT32_MAX;
     const seq::Index::Likely likely = wanted[i].checked == KVC_OK ? index_->likely_object(hashes[i]) : seq::Index::Likely{};
-    if (!likely.id) continue;
     wanted[i].payload = likely.payload;
+    if (!likely.id) continue;
     wanted[i].item = read.count;
     read.ids[read.count++] = likely.id;
   }
@@ -84,7 +86,7 @@ const seq::Node *Store::right_node(Reads::Read &read, const Wanted &wanted) {
   return &index_->node(right);
 }
 
-kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wanted &wanted, Error &error) {
+kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wanted &wanted, const uint8_t *next, Error &error) {
   uint64_t room;
   if (wanted.checked != KVC_OK) return check_object(&room, object, error);
   const seq::Node *node = right_node(read, wanted);
@@ -100,7 +102,7 @@ kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wante
     return fail(error, KVC_ERR_GONE, "the value failed its check and was dropped");
   }
   if (seq::flags_of(*node) & seq::node_typed) copy_typed(object, slot_data(*node));
-  else copy_value(object, *node, bytes);
+  else copy_value(object, *node, bytes, next);
   read.bytes += bytes;
   return KVC_OK;
 }
@@ -109,30 +111,37 @@ kvc_status Store::read_object(kvc_object &object, Reads::Read &read, const Wante
 void Store::get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> objects, bool leading, bool last) {
   std::array<Wanted, Reads::item_max> all;
   const std::span<Wanted> wanted = std::span(all).first(objects.size());
+  uint64_t room = 0;
   for (size_t i = 0; i < objects.size(); i++) {
     Error why;
     wanted[i].checked = check_object(&wanted[i].room, objects[i], why);
-    if (wanted[i].checked == KVC_OK) object_index_name(wanted[i].name, use.scope(), key_of(objects[i]));
+    if (wanted[i].checked != KVC_OK) continue;
+    object_index_name(wanted[i].name, use.scope(), key_of(objects[i]));
+    room += wanted[i].room;
   }
-  Reads::Read &read = begin_read(wanted, objects);
+  const bool stream = room >= object_stream_bytes_min;
+  const auto written_to = [&](size_t i) { return stream || wanted[i].checked != KVC_OK ? nullptr : &objects[i]; };
+  Reads::Read &read = begin_read(wanted, written_to(0));
   const auto ahead_of_copy = [&](const Wanted &w) __attribute__((always_inline)) {
-    if (w.item == UINT32_MAX) return;
-    index_->prefetch_node(read.ids[w.item]);
-    base::ahead_of_read(reinterpret_cast<const uint8_t *>(w.payload) + sizeof(ObjectHeader), std::min(w.room, kValueAheadBytes));
+    if (w.item != UINT32_MAX) base::ahead_of_read(w.value(), std::min(w.room, kValueAheadBytes));
   };
+  if (wanted[0].item != UINT32_MAX) index_->prefetch_node(read.ids[wanted[0].item]);
   ahead_of_copy(wanted[0]);
   if (last) use.leave();
   for (size_t i = 0; i < objects.size(); i++) {
-    if (i + 1 < objects.size()) {
-      if (wanted[i + 1].checked == KVC_OK) ahead_of_write(objects[i + 1], kDestinationAheadBytes);
-      ahead_of_copy(wanted[i + 1]);
+    const Wanted &soon = wanted[i + 1 < objects.size() ? i + 1 : i];
+    if (soon.item != UINT32_MAX) index_->prefetch_node(read.ids[soon.item]);
+    if (&soon != &wanted[i] && !stream) {
+      if (const kvc_object *to = written_to(i + 1)) ahead_of_write(*to);
+      ahead_of_copy(soon);
     }
     objects[i].value_size = 0;
     objects[i].tier = 0;
     Error why;
     const bool stop = leading && outcome.first != KVC_OK;
-    outcome.item(objects[i], stop ? KVC_ERR_NOT_FOUND : read_object(objects[i], read, wanted[i], why), why);
+    outcome.item(objects[i], stop ? KVC_ERR_NOT_FOUND : read_object(objects[i], read, wanted[i], stream ? soon.value() : nullptr, why), why);
   }
+  if (stream) kernels::table().fence();
   outcome.result.bytes += read.bytes;
   Reads::end(read);
 }

@@ -113,7 +113,7 @@ class Queues {
   bool run_one(Lock &lock);
   void run(Task &task);
   void run_together(std::span<Task *const> tasks, Lock &lock);
-  uint64_t close_out(Task &task, kvc_status status, const Error &error);
+  uint64_t close_out(Task &task, kvc_status status, const Error &error, std::chrono::steady_clock::time_point now);
   void deliver(Task &task, uint64_t copied_bytes);
   void end(Task &task, kvc_status status, const Error &error);
   bool park(Task &task, Lock &lock);

@@ -342,9 +342,9 @@ class Store final : seq::NodeSink {
 
   // object_read.cpp
   struct Wanted;
-  Reads::Read &begin_read(std::span<Wanted> wanted, std::span<const kvc_object> objects);
+  Reads::Read &begin_read(std::span<Wanted> wanted, const kvc_object *ahead);
   const seq::Node *right_node(Reads::Read &read, const Wanted &wanted);
-  kvc_status read_object(kvc_object &object, Reads::Read &read, const Wanted &wanted, Error &error);
+  kvc_status read_object(kvc_object &object, Reads::Read &read, const Wanted &wanted, const uint8_t *next, Error &error);
   void get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> objects, bool leading, bool last);
   void order_keys(Scope &scope);
 

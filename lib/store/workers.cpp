@@ -10,6 +10,7 @@ namespace kvc::store {
 
 using base::fail;
 using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
 
 namespace {
 
@@ -140,8 +141,9 @@ void Queues::run_together(std::span<Task *const> tasks, Lock &lock) {
   lock.unlock();
   const uint64_t now = clock_.now_ns();
   if (std::ranges::all_of(tasks, [&](const Task *task) { return task->deadline_ns > now; })) tasks[0]->work->run_together(tasks, std::span(done).first(tasks.size()));
+  const steady_clock::time_point ended = steady_clock::now();
   for (size_t i = 0; i < tasks.size(); i++) {
-    if (done[i]) copied_bytes[i] = close_out(*tasks[i], KVC_OK, {});
+    if (done[i]) copied_bytes[i] = close_out(*tasks[i], KVC_OK, {}, ended);
     else run(*tasks[i]);
   }
   lock.lock();
@@ -186,11 +188,11 @@ bool Queues::park(Task &task, Lock &) {
 }
 
 /// The call is over, run or not: nothing is touched of what it was lent or had copied, whose bytes are returned.  With no lock held.
-uint64_t Queues::close_out(Task &task, kvc_status status, const Error &error) {
+uint64_t Queues::close_out(Task &task, kvc_status status, const Error &error, steady_clock::time_point now) {
   if (status == KVC_ERR_TIMEOUT) timeouts_.fetch_add(1, std::memory_order_relaxed);
   if (task.wants_room && status == KVC_ERR_TIMEOUT) status = KVC_ERR_FULL;  // as its result says since it last ran
   else end_result(task.result, status, error);
-  task.result.elapsed_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - task.begun).count());
+  task.result.elapsed_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - task.begun).count());
   task.work->settle(status);
   std::destroy_at(std::exchange(task.work, nullptr));
   const uint64_t copied_bytes = task.copies.counted_bytes();
@@ -214,7 +216,7 @@ void Queues::deliver(Task &task, uint64_t copied_bytes) {
 
 /// With no lock held.
 void Queues::end(Task &task, kvc_status status, const Error &error) {
-  const uint64_t copied_bytes = close_out(task, status, error);
+  const uint64_t copied_bytes = close_out(task, status, error, steady_clock::now());
   Lock lock(mutex_);
   deliver(task, copied_bytes);
   leave_line(task, lock);
