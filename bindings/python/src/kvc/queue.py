@@ -113,6 +113,8 @@ class Call(Generic[T]):
         import asyncio
         cancelled: asyncio.CancelledError | None = None
         if not self._is_done:
+            self.queue._ready()  # starts what was held back, and may be all that it takes
+        if not self._is_done:
             loop = asyncio.get_running_loop()
             self.queue._attach(loop)
             try:
@@ -393,8 +395,7 @@ class Queue(Handle):
                 loop.add_reader(watch.fd, self._ready)
             if watch is not None:
                 watch.waits += 1
-        self._ready()
-        if watch is not None and self.store.host_driven and self._calls and watch.step is None:
+        if watch is not None and self.store.host_driven and watch.step is None:
             watch.step = loop.call_later(STEP_SLICE_S, self._step, loop, watch)
 
     def _detach(self, loop: asyncio.AbstractEventLoop) -> None:
