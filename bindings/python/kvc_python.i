@@ -27,10 +27,10 @@
 %}
 
 /* ---- The GIL is released around every call that may wait: for a transfer, or for another thread's turn in the store. */
-%exception { PyThreadState *thread = call_begin(); $action call_end(thread); }
-%exception kvc_object_put { PyThreadState *thread = object_call_begin(arg3, arg4); $action call_end(thread); }
-%exception kvc_object_get { PyThreadState *thread = object_call_begin(arg3, arg4); $action call_end(thread); }
-%exception kvc_close { PyThreadState *thread = close_begin(); $action close_end(thread); }
+%exception { if (!call_allowed()) SWIG_fail; PyThreadState *thread = call_begin(); $action call_end(thread); }
+%exception kvc_object_put { if (!call_allowed()) SWIG_fail; PyThreadState *thread = object_call_begin(arg3, arg4, 1); $action call_end(thread); }
+%exception kvc_object_get { if (!call_allowed()) SWIG_fail; PyThreadState *thread = object_call_begin(arg3, arg4, 0); $action call_end(thread); }
+%exception kvc_close { if (!call_allowed()) SWIG_fail; PyThreadState *thread = close_begin(); $action close_end(thread); }
 %noexception kvc_status_name;
 %noexception kvc_version;
 %noexception kvc_features;
@@ -41,6 +41,7 @@
 %noexception calls_after_fork;
 %noexception lender_make;
 %noexception page_make;
+%noexception late_add;
 %noexception queued_append;
 %noexception queued_gather;
 %noexception queued_match;
@@ -134,7 +135,7 @@ INFO(kvc_result, result, result_record, result != KVC_OK || GIVES_RESULT_$symnam
   if (!record_fill(&temp, &store_options_record, $input) || !log_open(&temp, $input)) SWIG_fail;
   $1 = &temp;
 }
-%typemap(argout) const kvc_store_options *options { if (result == KVC_OK) log_opened($1); }
+%typemap(argout) const kvc_store_options *options { if (result == KVC_OK) store_opened($1); }
 OPTIONS(kvc_queue_options, queue_options_record)
 OPTIONS(kvc_hint, hint_record)
 %typemap(in) const kvc_hint *hint = const kvc_hint *options;
@@ -319,6 +320,7 @@ PyObject *array_layout(PyObject *object, const char *name);
 PyObject *record_members(void);
 PyObject *calls_after_fork(void);
 PyObject *lender_make(void);
+PyObject *late_add(PyObject *callable);
 PyObject *page_make(PyObject *owner, PyObject *lender, PyObject *description);
 PyObject *queued_append(PyObject *seq, PyObject *tokens, PyObject *rows, PyObject *call);
 PyObject *queued_gather(PyObject *seq, PyObject *rows, PyObject *call);

@@ -144,3 +144,22 @@ def test_B110_close_waits_for_the_calls_inside():
         for thread in threads:
             thread.join()
         assert ends == [kvc.Stale] * 3
+
+
+def test_a_small_put_that_waits_for_room_lets_other_threads_make_it():
+    with kvc.Store("mem:", memory_bytes=2 << 20, wait=True) as store:
+        scope, leases = store.scope(model="m"), []
+
+        def hold(key, size):
+            scope.put({key: bytes(size)}, timeout_us=1000)
+            leases.append(scope.exists([key], lease_ms=kvc.FOREVER).lease)
+
+        hold("first", 1_800_000)
+        with pytest.raises(kvc.Full):
+            for i in range(40):
+                hold(f"{i}", 30_000)
+        thread = threading.Timer(0.05, leases[0].release)
+        thread.start()
+        scope.put({"small": bytes(30_000)}, timeout_us=5_000_000)
+        thread.join()
+        assert scope.get("small") == bytes(30_000)

@@ -8,6 +8,12 @@ static pthread_rwlock_t inside = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_
 /* Closes that have begun: changes under the GIL. */
 static int closing;
 
+int call_allowed(void) {
+  if (!in_log()) return 1;
+  raise_status(KVC_ERR_MISUSE, "log: it must not use kvc");
+  return 0;
+}
+
 PyThreadState *call_begin(void) {
   PyThreadState *thread = PyEval_SaveThread();
   pthread_rwlock_rdlock(&inside);
@@ -15,14 +21,14 @@ PyThreadState *call_begin(void) {
 }
 
 /* A batch of a few small values keeps the GIL: it is shorter than letting go of it, and what takes it back would wait until all that was copied has
- * reached memory.  No close can begin meanwhile. */
-PyThreadState *object_call_begin(const kvc_object *objects, size_t count) {
+ * reached memory.  No close can begin meanwhile.  may_wait: for room, on a store that was opened so; what makes room may need the GIL. */
+PyThreadState *object_call_begin(const kvc_object *objects, size_t count, int may_wait) {
 #ifndef Py_GIL_DISABLED
   enum { KEPT_BYTES_MAX = 32768, KEPT_COUNT_MAX = 64 };
   uint64_t bytes = 0;
   for (size_t i = 0; i < count && count <= KEPT_COUNT_MAX; i++)
     for (uint64_t part = 0; part < objects[i].part_count && bytes <= KEPT_BYTES_MAX; part++) bytes += objects[i].parts[part].bytes;
-  if (!closing && !logs_open() && count <= KEPT_COUNT_MAX && bytes <= KEPT_BYTES_MAX) return NULL;
+  if (!closing && !logs_open() && !(may_wait && waits_open()) && count <= KEPT_COUNT_MAX && bytes <= KEPT_BYTES_MAX) return NULL;
 #endif
   return call_begin();
 }
@@ -43,6 +49,7 @@ void call_end(PyThreadState *thread) {
   if (!thread) return;
   pthread_rwlock_unlock(&inside);
   PyEval_RestoreThread(thread);
+  if (has_late()) late_run();
 }
 
 PyObject *calls_after_fork(void) {

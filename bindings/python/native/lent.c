@@ -1,15 +1,48 @@
 /* What the library keeps beyond a call: where log lines go, registered memory. */
 #include "native.h"
 
-static int log_count; /* stores that were opened with one: changes under the GIL */
+/* Stores that were opened so: changes under the GIL. */
+static int log_count, wait_count;
 
 int logs_open(void) { return log_count; }
-void log_opened(const kvc_store_options *options) { log_count += options->log != NULL; }
+int waits_open(void) { return wait_count; }
+void store_opened(const kvc_store_options *options) {
+  log_count += options->log != NULL;
+  wait_count += (options->flags & KVC_OPEN_WAIT) != 0;
+}
+
+/* This thread is inside a log callable, and below it inside the library. */
+static _Thread_local int logging;
+
+int in_log(void) { return logging; }
+
+/* What ended inside a log callable, by the garbage collector most likely: callables, or NULL.  Changes under the GIL. */
+static PyObject *late;
+
+int has_late(void) { return late != NULL; }
+
+PyObject *late_add(PyObject *callable) {
+  if (!late && !(late = PyList_New(0))) return NULL;
+  if (PyList_Append(late, callable) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+void late_run(void) {
+  PyObject *all = late;
+  late = NULL;
+  for (Py_ssize_t i = 0; i < PyList_Size(all); i++) {
+    PyObject *result = PyObject_CallFunctionObjArgs(PyList_GetItem(all, i), NULL);
+    if (!result) PyErr_Clear(); /* as in __del__: there is nobody to tell */
+    Py_XDECREF(result);
+  }
+  Py_DECREF(all);
+}
 
 /* On any thread, with the GIL or without. */
 static void log_line(uint32_t level, const char *line, void *context) {
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE state = PyGILState_Ensure();
+  logging = 1;
   PyObject *type, *value, *traceback, *callable = context;
   PyErr_Fetch(&type, &value, &traceback); /* the thread may be on its way out of a call that failed */
   PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "replace");
@@ -18,6 +51,7 @@ static void log_line(uint32_t level, const char *line, void *context) {
   Py_XDECREF(result);
   Py_XDECREF(text);
   PyErr_Restore(type, value, traceback);
+  logging = 0;
   PyGILState_Release(state);
 }
 

@@ -24,10 +24,12 @@ void raise_buffer_error(const char *name);
 
 /* ---- calls.c: around every call that may wait */
 
+/* False, and raises: a log callable runs on this thread, and below it the call that logs. */
+int call_allowed(void);
 /* Releases the GIL.  close_begin also waits until no other call is inside the library and keeps new ones out: what a host must see to by
  * itself in C, a program whose objects end when the garbage collector likes cannot. */
 PyThreadState *call_begin(void);
-PyThreadState *object_call_begin(const kvc_object *objects, size_t count); /* NULL: it keeps the GIL */
+PyThreadState *object_call_begin(const kvc_object *objects, size_t count, int may_wait); /* NULL: it keeps the GIL */
 PyThreadState *close_begin(void);
 void call_end(PyThreadState *thread);
 void close_end(PyThreadState *thread);
@@ -147,8 +149,16 @@ PyObject *entry_list(const kvc_object_entry *entries, size_t count);
 int log_open(kvc_store_options *options, PyObject *object);
 /* True while a store may write log lines: whoever waits in the library then waits without the GIL, as the writer takes it. */
 int logs_open(void);
-/* Such a store was opened.  Its log may be called until the process ends, for all that is known here. */
-void log_opened(const kvc_store_options *options);
+/* True while calls may wait for room in a store. */
+int waits_open(void);
+/* A store was opened.  It may log and wait until the process ends, for all that is known here. */
+void store_opened(const kvc_store_options *options);
+/* A log callable runs on this thread. */
+int in_log(void);
+/* Calls it, without arguments, as soon as a call of the library has returned: what ends inside a log callable is released then. */
+PyObject *late_add(PyObject *callable);
+int has_late(void);
+void late_run(void);
 /* Memory that may be written, and the object that holds it. */
 PyObject *region_open(void **data, size_t *size, PyObject *memory);
 /* Tuples of event_record, each with its tokens, or None, behind. */

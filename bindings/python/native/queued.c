@@ -64,6 +64,7 @@ static PyObject *refused(Hold *hold) {
 #define START(CALL)                             \
   kvc_error error;                              \
   KVC_INIT(&error);                             \
+  if (!call_allowed()) return refused(hold);    \
   PyThreadState *thread = call_begin();         \
   const kvc_status status = CALL;               \
   call_end(thread);                             \

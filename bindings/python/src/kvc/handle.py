@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from .errors import Forked, Stale
+from . import _native
+from .errors import Forked, MisuseError, Stale
 
 
 class Handle:
@@ -28,6 +29,9 @@ class Handle:
             self._end()
         except (Stale, Forked):
             pass  # the store went first, or the parent process owns it
+        except MisuseError:  # inside a log callable
+            self._is_open = True
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -38,6 +42,8 @@ class Handle:
     def __del__(self) -> None:
         try:
             self.release()
+        except MisuseError:  # inside a log callable: when the call that logs is over
+            _native.late_add(self.release)
         except Exception:
             pass  # half made, or the interpreter is ending: there is nobody to tell
 

@@ -181,8 +181,9 @@ class Queue(Handle):
     def _end(self) -> None:
         try:
             _native.kvc_queue_release(self._handle)
-        finally:
-            self._drop()
+        except (Stale, Forked):
+            pass  # its store was closed, or the parent process owns it
+        self._drop()
 
     def _drop(self) -> None:
         """Lets go of what calls were lent, once nothing runs in the queue: it was released, its store was closed, or this is a forked child."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, Self
 from weakref import WeakSet
 
 from . import _native
-from .errors import Corrupt, Forked, RangeError, Stale
+from .errors import Corrupt, Forked, MisuseError, RangeError, Stale
 from .handle import Handle
 from .info import Metrics, StoreInfo, VerifyInfo
 from .queue import Queue
@@ -46,8 +46,8 @@ class Region(Handle):
 class Store:
     """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it.
 
-    log: called with (level, line) by any thread of the library, level 1 error to 4 debugging; it must not use kvc.  What it raises goes to
-    sys.unraisablehook.  host_driven: no threads of the library; `step`, waiting calls, Queue.drain and awaits do its work.
+    log: called with (level, line) by any thread of the library, level 1 error to 4 debugging; in it every call of kvc raises MisuseError.
+    What it raises goes to sys.unraisablehook.  host_driven: no threads of the library; `step`, waiting calls, Queue.drain and awaits do its work.
     wait: a full store makes calls wait up to their timeout.
     """
 
@@ -88,6 +88,8 @@ class Store:
     def __del__(self) -> None:
         try:
             self.close()
+        except MisuseError:  # inside a log callable: when the call that logs is over
+            _native.late_add(self.close)
         except Exception:
             pass  # half made, or the interpreter is ending: there is nobody to tell
 
