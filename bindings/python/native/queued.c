@@ -3,13 +3,12 @@
 
 #include "native.h"
 
-/* (queue, user, flags, timeout_us) and what the call has borrowed. */
+/* (queue, user, flags, timeout_us) and what the call has borrowed; paths, names and extras are copied by the library. */
 typedef struct Hold {
   kvc_call call;
   RowList rows;
   Pin tokens;
   ObjectList objects;
-  PyObject *text; /* a path or name */
   kvc_extra *extras;
   kvc_match_info match;
   kvc_verify_info verify;
@@ -21,7 +20,6 @@ static void hold_free(Hold *hold) {
   row_list_close(&hold->rows);
   pin_release(&hold->tokens);
   object_list_close(&hold->objects);
-  Py_XDECREF(hold->text);
   PyMem_Free(hold->extras);
   PyMem_Free(hold);
 }
@@ -156,25 +154,12 @@ PyObject *queued_clear(PyObject *scope_object, PyObject *call) {
   START(kvc_scope_clear(NULL, scope, &hold->call, &error));
 }
 
-/* The bytes of a path or name, which the hold keeps. */
-static int hold_text(Hold *hold, const char **data, size_t *size, PyObject *text) {
-  char *bytes;
-  Py_ssize_t length;
-  if (PyBytes_AsStringAndSize(text, &bytes, &length) < 0) return 0;
-  Py_INCREF(text);
-  hold->text = text;
-  *data = bytes;
-  *size = (size_t)length;
-  return 1;
-}
-
 PyObject *queued_save(PyObject *seq_object, PyObject *path_object, PyObject *call) {
   Hold *hold = hold_begin(call);
   const kvc_seq *seq;
   const char *path;
-  size_t size;
   if (!hold) return NULL;
-  if (!handle_of(&seq, seq_object) || !as_path(&path, path_object, "path") || !hold_text(hold, &path, &size, path_object)) return refused(hold);
+  if (!handle_of(&seq, seq_object) || !as_path(&path, path_object, "path")) return refused(hold);
   START(kvc_seq_save(seq, path, &hold->call, &error));
 }
 
@@ -182,11 +167,9 @@ PyObject *queued_restore(PyObject *scope_object, PyObject *path_object, PyObject
   Hold *hold = hold_begin(call);
   const kvc_scope *scope;
   const char *path;
-  size_t size;
   kvc_seq_options options;
   if (!hold) return NULL;
-  if (!handle_of(&scope, scope_object) || !as_path(&path, path_object, "path") || !hold_text(hold, &path, &size, path_object) ||
-      !seq_options_open(&options, &hold->extras, options_object))
+  if (!handle_of(&scope, scope_object) || !as_path(&path, path_object, "path") || !seq_options_open(&options, &hold->extras, options_object))
     return refused(hold);
   START(kvc_seq_restore(NULL, scope, path, &options, &hold->call, &error));
 }
@@ -194,23 +177,24 @@ PyObject *queued_restore(PyObject *scope_object, PyObject *path_object, PyObject
 PyObject *queued_publish(PyObject *seq_object, PyObject *name_object, uint64_t lease_ms, PyObject *call) {
   Hold *hold = hold_begin(call);
   kvc_seq *seq;
-  const char *name;
-  size_t size;
+  char *name;
+  Py_ssize_t size;
   if (!hold) return NULL;
-  if (!handle_of(&seq, seq_object) || !hold_text(hold, &name, &size, name_object)) return refused(hold);
-  START(kvc_seq_publish(seq, name, size, lease_ms, &hold->call, &error));
+  if (!handle_of(&seq, seq_object) || PyBytes_AsStringAndSize(name_object, &name, &size) < 0) return refused(hold);
+  START(kvc_seq_publish(seq, name, (size_t)size, lease_ms, &hold->call, &error));
 }
 
 PyObject *queued_attach(PyObject *scope_object, PyObject *name_object, PyObject *options_object, PyObject *call) {
   Hold *hold = hold_begin(call);
   const kvc_scope *scope;
-  const char *name;
-  size_t size;
+  char *name;
+  Py_ssize_t size;
   kvc_seq_options options;
   if (!hold) return NULL;
-  if (!handle_of(&scope, scope_object) || !hold_text(hold, &name, &size, name_object) || !seq_options_open(&options, &hold->extras, options_object))
+  if (!handle_of(&scope, scope_object) || PyBytes_AsStringAndSize(name_object, &name, &size) < 0 ||
+      !seq_options_open(&options, &hold->extras, options_object))
     return refused(hold);
-  START(kvc_seq_attach(NULL, scope, name, size, &options, &hold->call, &error));
+  START(kvc_seq_attach(NULL, scope, name, (size_t)size, &options, &hold->call, &error));
 }
 
 PyObject *queued_outputs(PyObject *capsule, uint32_t operation, kvc_status status) {

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar
 from weakref import WeakSet
 
@@ -143,8 +144,35 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _no_value(result: tuple[Any, ...], outputs: Any) -> Result:
+# What calls come to, of a result as drained and of what queued_outputs gives.
+
+
+def _result(result: tuple[Any, ...], outputs: Any) -> Result:
     return Result(*result[8:])
+
+
+def _seq(scope: Scope, result: tuple[Any, ...], outputs: Any) -> Seq:
+    return Seq(scope, result[6])
+
+
+def _match(scope: Scope, result: tuple[Any, ...], outputs: Any) -> tuple[Seq, MatchInfo]:
+    return Seq(scope, result[6]), MatchInfo(*outputs)
+
+
+def _lease(store: Store, result: tuple[Any, ...], outputs: Any) -> Lease:
+    return Lease(store, result[7])
+
+
+def _found(store: Store, result: tuple[Any, ...], outputs: Any) -> Found:
+    return Found(outputs, result[8], Lease(store, result[7]) if result[7] else None)
+
+
+def _sizes(result: tuple[Any, ...], outputs: list[int]) -> list[int]:
+    return outputs
+
+
+def _verified(result: tuple[Any, ...], outputs: Any) -> VerifyInfo:
+    return VerifyInfo(*outputs)
 
 
 class _Watch:
@@ -198,26 +226,24 @@ class Queue(Handle):
 
     # ---- calls
 
-    def _start(self, begin: Callable[[tuple[int, int, int, int]], Any], finish: Callable[[tuple[Any, ...], Any], T], more: bool,
-               timeout_us: int, seq: Seq | None = None) -> Call[T]:
-        turn: ContextManager[object] = nullcontext() if seq is None else seq._lock
+    def _start(self, native: Callable[..., Any], owner: Seq | Scope | Store, arguments: tuple[Any, ...],
+               finish: Callable[[tuple[Any, ...], Any], T], more: bool, timeout_us: int) -> Call[T]:
+        turn: ContextManager[object] = owner._lock if isinstance(owner, Seq) else nullcontext()
         with turn, self._lock:
             user = next(self._users)
             call = Call(self, user, finish)
-            call._hold = begin((self._handle, user, _native.KVC_CALL_MORE if more else 0, timeout_us))
+            call._hold = native(owner._handle, *arguments, (self._handle, user, _native.KVC_CALL_MORE if more else 0, timeout_us))
             self._calls[user] = call
         return call
 
     def append(self, seq: Seq, tokens: Integers | None, rows: Rows | Sequence[Rows] = (), *, more: bool = False,
                timeout_us: int = 0) -> Call[Result]:
         """Seq.append.  more: it may wait for `submit`, so that many start as one batch."""
-        packed = seq._pack(rows)
-        return self._start(lambda call: _native.queued_append(seq._handle, tokens, packed, call), _no_value, more, timeout_us, seq)
+        return self._start(_native.queued_append, seq, (tokens, seq._pack(rows)), _result, more, timeout_us)
 
     def gather(self, seq: Seq, rows: Rows | Sequence[Rows], *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Seq.gather."""
-        packed = seq._pack(rows)
-        return self._start(lambda call: _native.queued_gather(seq._handle, packed, call), _no_value, more, timeout_us, seq)
+        return self._start(_native.queued_gather, seq, (seq._pack(rows),), _result, more, timeout_us)
 
     def match(self, scope: Scope, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (),
               first_position: int = 0, private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, more: bool = False,
@@ -226,95 +252,63 @@ class Queue(Handle):
         flags = _native.KVC_SEQ_PRIVATE * private | _native.KVC_SEQ_NO_CUT * no_cut
         options = (flags, lease_ms, 0, 0, 0, 0, prefill_ns_per_token, tokens_max, first_position, b"",
                    tuple(extra._packed() for extra in extras))
-
-        def finish(result: tuple[Any, ...], info: Any) -> tuple[Seq, MatchInfo]:
-            return Seq(scope, result[6]), MatchInfo(*info)
-
-        return self._start(lambda call: _native.queued_match(scope._handle, tokens, options, call), finish, more, timeout_us)
+        return self._start(_native.queued_match, scope, (tokens, options), partial(_match, scope), more, timeout_us)
 
     def lease(self, seq: Seq, token_begin: int = 0, token_count: int = _native.KVC_ALL, lease_ms: int = 0, *, more: bool = False,
               timeout_us: int = 0) -> Call[Lease]:
         """Seq.lease."""
-        store = self.store
-
-        def finish(result: tuple[Any, ...], _: Any) -> Lease:
-            return Lease(store, result[7])
-
-        return self._start(lambda call: _native.queued_seq_lease(seq._handle, token_begin, token_count, lease_ms, call), finish, more,
-                           timeout_us, seq)
+        arguments = (token_begin, token_count, lease_ms)
+        return self._start(_native.queued_seq_lease, seq, arguments, partial(_lease, self.store), more, timeout_us)
 
     def save(self, seq: Seq, path: str | bytes | os.PathLike[str], *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Seq.save."""
-        name = os.fsencode(path)
-        return self._start(lambda call: _native.queued_save(seq._handle, name, call), _no_value, more, timeout_us, seq)
+        return self._start(_native.queued_save, seq, (os.fsencode(path),), _result, more, timeout_us)
 
     def restore(self, scope: Scope, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, more: bool = False,
                 timeout_us: int = 0) -> Call[Seq]:
         """Scope.restore."""
-        name, options = os.fsencode(path), _options(private, lease_ms)
-
-        def finish(result: tuple[Any, ...], _: Any) -> Seq:
-            return Seq(scope, result[6])
-
-        return self._start(lambda call: _native.queued_restore(scope._handle, name, options, call), finish, more, timeout_us)
+        arguments = (os.fsencode(path), _options(private, lease_ms))
+        return self._start(_native.queued_restore, scope, arguments, partial(_seq, scope), more, timeout_us)
 
     def publish(self, seq: Seq, name: bytes | str, *, lease_ms: int = 0, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Seq.publish."""
-        key = _name(name)
-        return self._start(lambda call: _native.queued_publish(seq._handle, key, lease_ms, call), _no_value, more, timeout_us, seq)
+        return self._start(_native.queued_publish, seq, (_name(name), lease_ms), _result, more, timeout_us)
 
     def attach(self, scope: Scope, name: bytes | str, *, private: bool = False, lease_ms: int = 0, more: bool = False,
                timeout_us: int = 0) -> Call[Seq]:
         """Scope.attach."""
-        key, options = _name(name), _options(private, lease_ms)
-
-        def finish(result: tuple[Any, ...], _: Any) -> Seq:
-            return Seq(scope, result[6])
-
-        return self._start(lambda call: _native.queued_attach(scope._handle, key, options, call), finish, more, timeout_us)
+        arguments = (_name(name), _options(private, lease_ms))
+        return self._start(_native.queued_attach, scope, arguments, partial(_seq, scope), more, timeout_us)
 
     # ---- objects, and the store
 
     def put(self, scope: Scope, items: Mapping[Any, Value] | Iterable[Item], *, group: bool = False, layout: Layout | None = None,
             ttl_ms: int = 0, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Scope.put."""
-        pairs, options = _put_items(items), _put_options(group, ttl_ms, layout)
-        return self._start(lambda call: _native.queued_put(scope._handle, pairs, options, call), _no_value, more, timeout_us)
+        arguments = (_put_items(items), _put_options(group, ttl_ms, layout))
+        return self._start(_native.queued_put, scope, arguments, _result, more, timeout_us)
 
     def get_into(self, scope: Scope, items: Sequence[Item], *, more: bool = False, timeout_us: int = 0) -> Call[list[int]]:
         """Scope.get_into, all of the items."""
-
-        def finish(_: tuple[Any, ...], sizes: Any) -> list[int]:
-            return list(sizes)
-
-        return self._start(lambda call: _native.queued_get(scope._handle, items, None, call), finish, more, timeout_us)
+        return self._start(_native.queued_get, scope, (items, None), _sizes, more, timeout_us)
 
     def exists(self, scope: Scope, keys: Sequence[Key], *, lease_ms: int | None = None, leading: bool = False, more: bool = False,
                timeout_us: int = 0) -> Call[Found]:
         """Scope.exists."""
-        options = _exists_options(leading, lease_ms)
-
-        def finish(result: tuple[Any, ...], sizes: Any) -> Found:
-            return Found(sizes, result[8], Lease(scope.store, result[7]) if result[7] else None)
-
-        return self._start(lambda call: _native.queued_exists(scope._handle, keys, options, call), finish, more, timeout_us)
+        arguments = (keys, _exists_options(leading, lease_ms))
+        return self._start(_native.queued_exists, scope, arguments, partial(_found, self.store), more, timeout_us)
 
     def delete(self, scope: Scope, keys: Sequence[Key], *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Scope.delete."""
-        return self._start(lambda call: _native.queued_delete(scope._handle, keys, call), _no_value, more, timeout_us)
+        return self._start(_native.queued_delete, scope, (keys,), _result, more, timeout_us)
 
     def clear(self, scope: Scope, *, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Scope.clear."""
-        return self._start(lambda call: _native.queued_clear(scope._handle, call), _no_value, more, timeout_us)
+        return self._start(_native.queued_clear, scope, (), _result, more, timeout_us)
 
     def verify(self, *, more: bool = False, timeout_us: int = 0) -> Call[VerifyInfo]:
         """Store.verify."""
-        store = self.store._handle
-
-        def finish(_: tuple[Any, ...], info: Any) -> VerifyInfo:
-            return VerifyInfo(*info)
-
-        return self._start(lambda call: _native.queued_verify(store, call), finish, more, timeout_us)
+        return self._start(_native.queued_verify, self.store, (), _verified, more, timeout_us)
 
     def submit(self) -> None:
         """Starts what was made with more=True.  `drain` and an await do so too."""
