@@ -30,9 +30,7 @@ struct FieldHost {
     auto options = sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = memory_bytes;
     options.lease_ms = 1000, options.flags = flags, options.seq_max = 20000;
-    store::Seams seams;
-    seams.clock = &clock;
-    store = open_with(seams, options);
+    store = open_with({.clock = &clock}, options);
     scope = make_scope({});
   }
   /// Members of `names` that are not set are the defaults of this host.

@@ -147,18 +147,11 @@ TEST(FieldReports, B53_a_second_release_fails_and_takes_nothing_from_the_other_h
 
 TEST(FieldReports, B55_churn_of_short_and_long_sequences_leaves_bookkeeping_and_memory_level) {
   FieldHost host(4u << 20);
-  const auto bookkeeping = [&] {
-    void *store = nullptr;
-    base::Error error;
-    const auto token = base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_store *>(host.store)));
-    EXPECT_EQ(base::store_of(&store, token, base::HandleKind::store, error), KVC_OK);
-    return static_cast<store::Store *>(store)->metadata().used_bytes();
-  };
   uint64_t most_early = 0, most_late = 0;
   for (int32_t i = 0; i < 600; i++) {
     host.stored(ids(host.random() % 4 ? 1 + host.random() % 40 : 300, i), 1);
     uint64_t &most = i < 200 ? most_early : most_late;
-    most = std::max(most, bookkeeping());
+    most = std::max(most, internals(host.store).metadata().used_bytes());
     ASSERT_LE(host.info().memory_used, host.info().memory_bytes);
   }
   EXPECT_GT(host.metrics().evicted_chunks, 500u);

@@ -1,5 +1,6 @@
 """Other threads go on while a call waits; one sequence may be shared; close waits."""
 
+import sys
 import threading
 import time
 
@@ -11,52 +12,70 @@ from conftest import Model, check
 
 @pytest.fixture(scope="module")
 def large():
-    """A store with a sequence whose gather takes long enough to watch."""
-    layers, tokens, heads, dim = 8, 4096, 8, 128
+    """A store with a sequence of mebibytes."""
+    layers, tokens, heads, dim = 8, 512, 8, 128
     shape = kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=layers, kv_heads=heads, k_dim=dim, v_dim=dim)])
-    with kvc.Store("mem:", memory_bytes=512 << 20) as store:
+    with kvc.Store("mem:", memory_bytes=128 << 20) as store:
         seq = store.scope(model="large", shape=shape).sequence(private=True)
         k = np.ones((layers, tokens, heads, dim), np.float16)
         seq.append(None, [kvc.Rows.of(k=k, v=k)])
         yield store, seq, [kvc.Rows.of(k=np.zeros(k.shape, np.float32), v=np.zeros(k.shape, np.float32))]
 
 
-def counted_during(call):
-    """How often another thread came around between the start and the end of a call."""
-    times, stop = [], threading.Event()
+def lets_others_run(call, tries=1000):
+    """Whether another thread of Python came around within one of so many calls.  Nobody is interrupted meanwhile: who is inside a call
+    lets the others run, or they do not."""
+    rounds, stop = 0, False
 
-    def count():
-        while not stop.is_set():
-            times.append(time.perf_counter())
+    def others():
+        nonlocal rounds
+        while not stop:
+            rounds += 1
             time.sleep(0)
 
-    thread = threading.Thread(target=count)
-    thread.start()
-    while not times:
-        time.sleep(0.001)
-    begin = time.perf_counter()
-    call()
-    end = time.perf_counter()
-    stop.set()
-    thread.join()
-    return sum(begin < at < end for at in times), end - begin
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=others)
+    sys.setswitchinterval(1000)
+    try:
+        thread.start()
+        for _ in range(tries):
+            before = rounds
+            call()
+            if rounds > before:
+                return True
+        return False
+    finally:
+        stop = True
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+def test_B106_who_holds_the_interpreter_is_not_interrupted_and_only_what_lets_go_of_it_lets_others_run():
+    assert not lets_others_run(lambda: sum(range(1000)))
+    assert lets_others_run(lambda: time.sleep(0.001))
 
 
 def test_B106_the_interpreter_runs_while_rows_move(large):
     _, seq, rows = large
-    count, seconds = counted_during(lambda: [seq.gather(rows) for _ in range(8)])
-    assert seconds > 0.02, "too short to tell"
-    assert count > seconds * 1000
+    assert lets_others_run(lambda: seq.gather(rows))
 
 
 def test_B106_the_interpreter_runs_while_a_store_is_verified(large):
-    store, _, _ = large
-    scope = store.scope(model="objects")
-    value = np.ones(32 << 20, np.uint8)
-    for i in range(4):
-        scope.put({f"{i}": value})
-    count, seconds = counted_during(lambda: [store.verify() for _ in range(4)])
-    assert count > seconds * 1000
+    assert lets_others_run(large[0].verify)
+
+
+def test_B106_the_interpreter_runs_while_objects_and_rows_come_in(large):
+    store, seq, _ = large
+    scope, value = store.scope(model="objects"), np.ones(4 << 20, np.uint8)
+    assert lets_others_run(lambda: scope.put({"key": value}))
+    assert lets_others_run(lambda: scope.get("key"))
+    k = np.ones((8, 64, 8, 128), np.float16)
+
+    def append():
+        with seq.fork() as fork:
+            fork.append(None, [kvc.Rows.of(k=k, v=k, token_begin=512)])
+
+    assert lets_others_run(append)
 
 
 def test_threads_share_a_sequence(scope):

@@ -39,9 +39,7 @@ struct Ground {
     auto options = sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = memory_bytes;
     options.lease_ms = 300, options.flags = flags;
-    store::Seams seams;
-    seams.clock = &clock;
-    store = open_with(seams, options);
+    store = open_with({.clock = &clock}, options);
     const kvc_shape shape = model::geometries()[0].shape();
     auto names = sized<kvc_scope_options>();
     names.model = "stress", names.shape = &shape;

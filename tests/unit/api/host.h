@@ -67,6 +67,19 @@ using SeqHandle = Handle<kvc_seq, kvc_seq_release>;
 using LeaseHandle = Handle<kvc_lease, kvc_lease_release>;
 using ViewHandle = Handle<kvc_view, kvc_view_release>;
 
+/// A scope of `model` for chunks of these layers; without layers for objects alone.
+inline ScopeHandle make_scope(kvc_store *store, const char *model, const std::vector<kvc_layer> &layers, uint32_t dtype = KVC_F16, uint32_t chunk_tokens = 0,
+                              uint64_t bytes_max = 0) {
+  auto shape = sized<kvc_shape>();
+  shape.dtype = dtype, shape.chunk_tokens = chunk_tokens, shape.layers = layers.data(), shape.layer_runs = layers.size();
+  auto options = sized<kvc_scope_options>();
+  options.model = model, options.shape = layers.empty() ? nullptr : &shape, options.bytes_max = bytes_max;
+  ErrorText error;
+  ScopeHandle scope;
+  EXPECT_EQ(kvc_scope_create(scope.out(), store, &options, &error), KVC_OK) << error.message;
+  return scope;
+}
+
 /// A store with one scope.
 struct Host {
   ErrorText error;
@@ -87,13 +100,7 @@ struct Host {
     return options;
   }
   ScopeHandle make_scope(const char *model, const std::vector<kvc_layer> &layers, uint32_t dtype = KVC_F16, uint32_t chunk_tokens = 0) {
-    auto shape = sized<kvc_shape>();
-    shape.dtype = dtype, shape.chunk_tokens = chunk_tokens, shape.layers = layers.data(), shape.layer_runs = layers.size();
-    auto options = sized<kvc_scope_options>();
-    options.model = model, options.shape = layers.empty() ? nullptr : &shape;
-    kvc_scope *out = nullptr;
-    EXPECT_EQ(kvc_scope_create(&out, store, &options, &error), KVC_OK) << error.message;
-    return ScopeHandle(out);
+    return kvc_test::make_scope(store, model, layers, dtype, chunk_tokens);
   }
   SeqHandle create(uint32_t flags = 0) {
     auto options = sized<kvc_seq_options>();

@@ -202,14 +202,17 @@ TEST_F(EventsTest, a_mirror_of_the_events_equals_the_store_through_evictions_cle
 TEST_F(EventsTest, a_slow_reader_is_told_of_its_loss_once_where_it_was_and_goes_on_from_there) {
   watch(mine, kAll);
   const ScopeHandle tight = scope("mine", 30000);
-  uint64_t made = 0;
-  for (int32_t p = 0; p < 3000; p++) prompt(mine, p, 1);
+  uint64_t made = 0, told_number = 0;
+  for (int32_t p = 0; p < 20; p++) prompt(mine, p, 1);
+  for (const kvc_event &e : drain(10)) EXPECT_EQ(e.sequence_number, ++made);
+  for (int32_t p = 20; p < 3000; p++) prompt(mine, p, 1);
   bool told = false;
   for (auto events = drain(100); !events.empty(); events = drain(100))
     for (const kvc_event &e : events) {
       EXPECT_FALSE(told) << "the loss is the last of it";
       told = e.kind == KVC_EVENT_LOST;
       if (!told) made++;
+      else told_number = e.sequence_number;
       EXPECT_TRUE(told ? e.sequence_number > made + 1 : e.sequence_number == made) << e.sequence_number;
     }
   EXPECT_TRUE(told);
@@ -218,7 +221,37 @@ TEST_F(EventsTest, a_slow_reader_is_told_of_its_loss_once_where_it_was_and_goes_
   prompt(mine, 5000, 1);
   const auto events = drain();
   ASSERT_FALSE(events.empty());
-  for (const kvc_event &e : events) EXPECT_NE(e.kind, static_cast<uint32_t>(KVC_EVENT_LOST));
+  for (const kvc_event &e : events) {
+    EXPECT_NE(e.kind, static_cast<uint32_t>(KVC_EVENT_LOST));
+    EXPECT_EQ(e.sequence_number, ++told_number) << "the gap ended at the loss";
+  }
+}
+
+TEST_F(EventsTest, a_clear_is_told_once_and_not_for_each_chunk) {
+  watch(nullptr, kAll);
+  prompt(mine, 1, 5);
+  prompt(other, 1, 1);
+  EXPECT_EQ(drain().size(), 6u);
+  ASSERT_EQ(kvc_scope_clear(nullptr, mine, nullptr, &error), KVC_OK);
+  const auto events = drain();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, static_cast<uint32_t>(KVC_EVENT_CLEARED));
+  EXPECT_EQ(name_of(events[0].scope), fingerprint(mine));
+}
+
+TEST_F(EventsTest, ids_are_in_one_piece_also_where_the_ring_of_ids_ends_within_a_chunk) {
+  constexpr uint64_t chunk = 48, chunks = 12;  // of 262,144 ids, which are no multiple
+  const ScopeHandle scope = make_scope(store, "48", {full_layers(1, 1, dim, dim)}, KVC_F16, chunk);
+  watch(scope, KVC_EVENT_STORED);
+  for (int32_t p = 0; p < 1000; p++) {
+    const auto all = ids(chunk * chunks, p);
+    SeqHandle seq;
+    ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK) << error.message;
+    ASSERT_EQ(append(seq, all, 0, all.size()), KVC_OK) << error.message;
+    const auto events = drain();
+    ASSERT_EQ(events.size(), chunks);
+    for (size_t c = 0; c < chunks; c++) ASSERT_TRUE(std::equal(events[c].tokens, events[c].tokens + chunk, all.begin() + static_cast<int64_t>(c * chunk))) << p << ", " << c;
+  }
 }
 
 TEST_F(EventsTest, ids_stay_as_they_are_until_the_next_drain_whatever_is_stored_meanwhile) {

@@ -130,10 +130,7 @@ TEST_F(HintTest, a_conversation_without_chunks_and_private_ones_leave_nothing_be
 }
 
 TEST_F(HintTest, thousands_of_hints_whose_chunks_are_long_gone_take_no_memory) {
-  void *object = nullptr;
-  kvc::base::Error bad;
-  ASSERT_EQ(kvc::base::store_of(&object, kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_store *>(store))), kvc::base::HandleKind::store, bad), KVC_OK);
-  const auto bytes = [&] { return static_cast<kvc::store::Store *>(object)->metadata().used_bytes(); };
+  const auto bytes = [&] { return internals(store).metadata().used_bytes(); };
   uint64_t before = 0;
   for (uint64_t i = 0; i < 3000; i++) {
     if (i == 1500) before = bytes();

@@ -71,12 +71,17 @@ struct HybridHost : Host {
   uint32_t dtype;
 
   HybridHost(const std::vector<kvc_layer> &runs, uint32_t dtype_of, uint32_t chunk_tokens, uint64_t memory_bytes = 64u << 20, uint32_t flags = 0)
-      : HybridHost(options_of(memory_bytes, flags), runs, dtype_of, chunk_tokens) {}
+      : HybridHost(held_for_ever(options_of(memory_bytes, flags)), runs, dtype_of, chunk_tokens) {}
   HybridHost(const kvc_store_options &options, const std::vector<kvc_layer> &runs, uint32_t dtype_of, uint32_t chunk_tokens)
       : Host(options, runs, dtype_of, chunk_tokens), dtype(dtype_of) {
     for (const kvc_layer &run : runs) layers.insert(layers.end(), run.count, run);
   }
 
+  /// No lease lapses because the machine is slow.
+  static kvc_store_options held_for_ever(kvc_store_options options) {
+    options.lease_ms = KVC_FOREVER;
+    return options;
+  }
   Moves target(uint32_t index, uint64_t begin, uint64_t end) const {
     auto moved = std::make_unique<Moved>();
     moved->layer = layers[index], moved->index = index, moved->begin = begin, moved->end = end;

@@ -16,15 +16,8 @@ struct LapseTest : testing::Test {
   void open(uint64_t memory_bytes, uint32_t seq_max) {
     auto options = sized<kvc_store_options>();
     options.memory_bytes = memory_bytes, options.seq_max = seq_max, options.lease_ms = 1000, options.open_bytes_max = memory_bytes;
-    kvc::store::Seams seams;
-    seams.clock = &clock;
-    store = open_with(seams, options);
-    const kvc_layer layer = full_layers(1, 1, 16, 16);
-    auto shape = sized<kvc_shape>();
-    shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
-    auto scope_options = sized<kvc_scope_options>();
-    scope_options.model = "m", scope_options.shape = &shape;
-    ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
+    store = open_with({.clock = &clock}, options);
+    scope = make_scope(store, "m", {full_layers(1, 1, 16, 16)});
   }
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &tokens, uint64_t begin) {
     const auto rows = rows_of(tokens.size(), begin);

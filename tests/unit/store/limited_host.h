@@ -20,9 +20,7 @@ struct LimitedHost {
     auto options = given ? *given : sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = memory_bytes;
     if (!options.lease_ms) options.lease_ms = 1000;
-    kvc::store::Seams seams;
-    seams.clock = &clock;
-    store = open_with(seams, options);
+    store = open_with({.clock = &clock}, options);
   }
   kvc_status create(kvc_scope **out, const char *tenant, uint64_t bytes_max = 0, uint64_t ttl_ms = 0) {
     const kvc_layer layer = full_layers(1, 1, dim, dim);

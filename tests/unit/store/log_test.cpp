@@ -97,6 +97,15 @@ TEST_F(LogTest, a_store_without_room_a_lapse_and_lost_events_are_told) {
   EXPECT_EQ(kvc_queue_release(queue, nullptr), KVC_OK);
 }
 
+TEST_F(LogTest, what_a_caller_names_breaks_no_line) {
+  const auto options = options_of(sink, 1);
+  LimitedHost host(2u << 20, &options);
+  EXPECT_EQ(kvc_trace_record(host.store, "/no such\nfolder/trace", &host.error), KVC_ERR_IO);
+  ASSERT_EQ(sink.lines.size(), 1u);
+  EXPECT_NE(sink.lines[0].second.find("folder/trace"), std::string::npos) << sink.lines[0].second;
+  EXPECT_EQ(sink.lines[0].second.find('\n'), std::string::npos) << sink.lines[0].second;
+}
+
 #ifdef KVC_FAULTS
 TEST_F(LogTest, a_page_that_fails_its_check_is_an_error) {
   const auto options = options_of(sink, 1);

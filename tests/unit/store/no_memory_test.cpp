@@ -1,5 +1,4 @@
-#include "../api/host.h"
-#include "store/store.h"
+#include "seam_store.h"
 
 /// A system that refuses memory in the middle of a call.
 namespace {
@@ -7,22 +6,9 @@ namespace {
 using namespace kvc_test;
 
 TEST(NoMemory, a_gather_that_is_refused_memory_says_so_in_its_result) {
-  auto options = sized<kvc_store_options>();
-  options.memory_bytes = 1u << 20;
-  kvc::store::Seams seams;
-  seams.metadata_bytes_max = 8u << 20;
-  uint64_t token = 0;
-  kvc::base::Error e;
-  ASSERT_EQ(kvc::store::Store::open(&token, "mem:", options, seams, e), KVC_OK) << e.message;
-  StoreHandle store(reinterpret_cast<kvc_store *>(token));
+  const StoreHandle store = open_with({.metadata_bytes_max = 8u << 20}, Host::options_of(1u << 20));
+  const ScopeHandle scope = make_scope(store, "m", {full_layers(1, 1, 16, 16)});
   ErrorText error;
-  const kvc_layer layer = full_layers(1, 1, 16, 16);
-  auto shape = sized<kvc_shape>();
-  shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
-  auto scope_options = sized<kvc_scope_options>();
-  scope_options.model = "m", scope_options.shape = &shape;
-  ScopeHandle scope;
-  ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
   SeqHandle seq;
   ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK) << error.message;
 

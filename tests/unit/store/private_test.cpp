@@ -1,5 +1,4 @@
-#include "../api/host.h"
-#include "store/store.h"
+#include "seam_store.h"
 
 /// Private sequences: ids come before the rows they name, or never.
 namespace {
@@ -122,20 +121,9 @@ TEST_F(PrivateTest, a_private_match_knows_the_ids_of_what_it_found) {
 }
 
 TEST(Private, rows_that_can_never_fit_are_full_before_room_is_made_to_count_their_chunks) {
-  kvc::store::Seams seams;
-  seams.metadata_bytes_max = 16u << 20;
-  uint64_t token = 0;
-  kvc::base::Error e;
-  ASSERT_EQ(kvc::store::Store::open(&token, "mem:", Host::options_of(1u << 20), seams, e), KVC_OK) << e.message;
-  const StoreHandle store(reinterpret_cast<kvc_store *>(token));
+  const StoreHandle store = open_with({.metadata_bytes_max = 16u << 20}, Host::options_of(1u << 20));
+  const ScopeHandle scope = make_scope(store, "m", {full_layers(1, 1, 64, 64)}, KVC_F16, 16);
   ErrorText error;
-  const kvc_layer layer = full_layers(1, 1, 64, 64);
-  auto shape = sized<kvc_shape>();
-  shape.dtype = KVC_F16, shape.chunk_tokens = 16, shape.layers = &layer, shape.layer_runs = 1;
-  auto scope_options = sized<kvc_scope_options>();
-  scope_options.model = "m", scope_options.shape = &shape;
-  ScopeHandle scope;
-  ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
   auto options = sized<kvc_seq_options>();
   options.flags = KVC_SEQ_PRIVATE;
   SeqHandle seq;

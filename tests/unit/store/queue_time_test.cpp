@@ -12,32 +12,20 @@ using namespace kvc_test;
 struct QueueTime : testing::TestWithParam<bool> {
   kvc::base::ManualClock clock;
   StoreHandle store = open(0);
-  ScopeHandle scope = make_scope();
+  ScopeHandle scope = make_scope(store, "test", {full_layers(1, 1, 8, 8)}, KVC_F16, 16);
   QueueHandle queue = make_queue(store);
   ErrorText error;
 
   StoreHandle open(uint32_t flags, uint64_t open_bytes_max = 2u << 20) {
     kvc_store_options options = Host::options_of(2u << 20, flags | (GetParam() ? static_cast<uint32_t>(KVC_OPEN_HOST_DRIVEN) : 0));
     options.open_bytes_max = open_bytes_max, options.worker_count = 2, options.timeout_us = 5000000, options.lease_ms = 1000;
-    kvc::store::Seams seams;
-    seams.clock = &clock;
-    return open_with(seams, options);
-  }
-  ScopeHandle make_scope() {
-    const kvc_layer layer = full_layers(1, 1, 8, 8);
-    auto shape = sized<kvc_shape>();
-    shape.dtype = KVC_F16, shape.chunk_tokens = 16, shape.layers = &layer, shape.layer_runs = 1;
-    auto options = sized<kvc_scope_options>();
-    options.model = "test", options.shape = &shape;
-    ScopeHandle out;
-    EXPECT_EQ(kvc_scope_create(out.out(), store, &options, &error), KVC_OK) << error.message;
-    return out;
+    return open_with({.clock = &clock}, options);
   }
   void reopen(uint32_t flags, uint64_t open_bytes_max = 2u << 20) {
     queue.reset();
     scope.reset();
     store = open(flags, open_bytes_max);
-    scope = make_scope();
+    scope = make_scope(store, "test", {full_layers(1, 1, 8, 8)}, KVC_F16, 16);
     queue = make_queue(store);
   }
   SeqHandle create() {
@@ -285,13 +273,8 @@ TEST(QueueEvents, the_descriptor_is_readable_while_events_wait_too) {
 
 TEST(QueueClock, threads_of_kvc_see_that_a_deadline_passes_while_nobody_drains) {
   kvc::base::ManualClock clock;
-  kvc::store::Seams seams;
-  seams.clock = &clock;
-  StoreHandle store = open_with(seams, Host::options_of(2u << 20));
-  auto options = sized<kvc_scope_options>();
-  options.model = "test";
-  ScopeHandle scope;
-  ASSERT_EQ(kvc_scope_create(scope.out(), store, &options, nullptr), KVC_OK);
+  StoreHandle store = open_with({.clock = &clock}, Host::options_of(2u << 20));
+  ScopeHandle scope = make_scope(store, "test", {});
   QueueHandle queue = make_queue(store);
   int fd;
   ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);

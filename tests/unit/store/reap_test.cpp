@@ -24,15 +24,8 @@ struct ReapTest : testing::Test {
   void SetUp() override {
     auto options = sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = 1u << 20;
-    kvc::store::Seams seams;
-    seams.clock = &clock;
-    store = open_with(seams, options);
-    const kvc_layer layer = full_layers(1, 1, 16, 16);
-    auto shape = sized<kvc_shape>();
-    shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
-    auto scope_options = sized<kvc_scope_options>();
-    scope_options.model = "m", scope_options.shape = &shape;
-    ASSERT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
+    store = open_with({.clock = &clock}, options);
+    scope = make_scope(store, "m", {full_layers(1, 1, 16, 16)});
   }
   /// A sequence of `tokens` with a lease of a second.
   SeqHandle sequence(int32_t salt, size_t tokens) {
@@ -82,10 +75,8 @@ TEST_F(ReapTest, sequences_that_lapsed_or_hold_nothing_make_nobody_look_again) {
 TEST_F(ReapTest, a_sequence_whose_lease_ended_within_a_call_is_looked_at_until_the_call_ends) {
   const SeqHandle seq = sequence(0, 64);
   const auto token = kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_seq *>(seq)));
+  kvc::base::HandleTable &handles = internals(store).seqs();
   void *object = nullptr;
-  kvc::base::Error e;
-  ASSERT_EQ(kvc::base::store_of(&object, token, kvc::base::HandleKind::seq, e), KVC_OK) << e.message;
-  kvc::base::HandleTable &handles = static_cast<kvc::store::Store *>(object)->seqs();
   ASSERT_EQ(handles.enter_shared(&object, token), KVC_OK);
   clock.ns += 2'000'000'000;
   look_if_due();

@@ -15,12 +15,7 @@ struct ReorderTest : StampedStore {
     return kvc_seq_reorder(seqs.data(), source.data(), seqs.size(), &error);
   }
   static std::vector<kvc_seq *> handles(const std::vector<SeqHandle> &seqs) { return {seqs.begin(), seqs.end()}; }
-  uint64_t metadata_bytes() const {
-    void *object = nullptr;
-    kvc::base::Error bad;
-    EXPECT_EQ(kvc::base::store_of(&object, kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_store *>(store))), kvc::base::HandleKind::store, bad), KVC_OK);
-    return static_cast<kvc::store::Store *>(object)->metadata().used_bytes();
-  }
+  uint64_t metadata_bytes() const { return internals(store).metadata().used_bytes(); }
 };
 
 /// What a beam is: who wrote each of its tokens.

@@ -133,8 +133,12 @@ TEST_F(SaveTest, chunks_that_are_held_are_taken_as_they_are_and_not_read) {
   SeqHandle seq = here.create();
   ASSERT_EQ(here.append(seq, part(0, 70), 0, 70), KVC_OK) << here.error.message;
   ASSERT_EQ(here.save(seq), KVC_OK) << here.error.message;
-  FaultyFiles files(disk);
-  Saved there(files);
+  std::string file = disk.content("a");
+  file[4096 + 512 + 3] ^= 1;  // K of the first chunk, which nobody has to look at
+  disk.put("a", file);
+  Saved there(disk), fresh(disk);
+  SeqHandle none;
+  ASSERT_EQ(fresh.restore(none), KVC_ERR_CORRUPT) << "the byte is none of the first chunk";
   SeqHandle mine = there.create(), back;
   ASSERT_EQ(there.append(mine, part(0, 32), 0, 32, 9), KVC_OK) << there.error.message;  // other bytes under the same names
   const uint64_t chunks = there.counts()[4];

@@ -12,4 +12,12 @@ inline StoreHandle open_with(const kvc::store::Seams &seams, const kvc_store_opt
   return StoreHandle(reinterpret_cast<kvc_store *>(token));
 }
 
+/// What is behind the handle: for what no call tells.
+inline kvc::store::Store &internals(const kvc_store *store) {
+  void *out = nullptr;
+  kvc::base::Error error;
+  EXPECT_EQ(kvc::base::store_of(&out, kvc::base::token_unpack(reinterpret_cast<uint64_t>(store)), kvc::base::HandleKind::store, error), KVC_OK) << error.message;
+  return *static_cast<kvc::store::Store *>(out);
+}
+
 }  // namespace kvc_test

@@ -26,20 +26,11 @@ struct StampedStore : testing::Test {
     auto options = sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = memory_bytes, options.lease_ms = 1000, options.flags = flags;
     if (set) set(options);
-    kvc::store::Seams seams;
-    seams.clock = &clock;
-    store = open_with(seams, options);
+    store = open_with({.clock = &clock}, options);
     scope = make_scope("stamped");
   }
   ScopeHandle make_scope(const char *model, uint64_t bytes_max = 0) {
-    const kvc_layer layer = full_layers(layers, heads, k_dim, v_dim);
-    auto shape = sized<kvc_shape>();
-    shape.dtype = KVC_F16, shape.chunk_tokens = chunk, shape.layers = &layer, shape.layer_runs = 1;
-    auto options = sized<kvc_scope_options>();
-    options.model = model, options.shape = &shape, options.bytes_max = bytes_max;
-    kvc_scope *out = nullptr;
-    EXPECT_EQ(kvc_scope_create(&out, store, &options, &error), KVC_OK) << error.message;
-    return ScopeHandle(out);
+    return kvc_test::make_scope(store, model, {full_layers(layers, heads, k_dim, v_dim)}, KVC_F16, chunk, bytes_max);
   }
   SeqHandle create(uint32_t flags = 0, const kvc_scope *of = nullptr) {
     auto options = sized<kvc_seq_options>();

@@ -207,14 +207,11 @@ TEST_F(StateTest, bad_rows_are_refused_by_value_and_rule) {
 
 TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
   kvc::base::ManualClock clock;
-  kvc::store::Seams seams;
-  seams.clock = &clock;
-  auto options = sized<kvc_store_options>();
-  options.memory_bytes = options.open_bytes_max = 1u << 20, options.lease_ms = 1000;
-  ErrorText error;
+  auto options = Host::options_of(1u << 20);
+  options.lease_ms = 1000;
   HybridHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)}, KVC_F16, 16, 1u << 20);
   host.scope.reset(), host.store.reset();
-  host.store = open_with(seams, options);
+  host.store = open_with({.clock = &clock}, options);
   host.scope = host.make_scope("m", {full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)}, KVC_F16, 16);
   const auto tokens = ids(400);
   SeqHandle seq = host.create();

@@ -13,12 +13,6 @@ using namespace kvc_test;
 struct TtlTest : testing::Test, LimitedHost {
   ScopeHandle lasting = scope("lasting"), brief = scope("brief", 0, 10000);
 
-  kvc::store::Store &internals() {
-    void *out = nullptr;
-    kvc::base::Error why;
-    EXPECT_EQ(kvc::base::store_of(&out, kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_store *>(store))), kvc::base::HandleKind::store, why), KVC_OK);
-    return *static_cast<kvc::store::Store *>(out);
-  }
 };
 
 TEST_F(TtlTest, what_was_not_used_for_its_time_is_missed_by_every_call_and_others_keep_theirs) {
@@ -130,18 +124,18 @@ TEST_F(TtlTest, a_batch_and_a_group_take_the_time_of_their_options) {
   ASSERT_EQ(kvc_object_list(entries, 4, &count, lasting, nullptr, 0, nullptr, &error), KVC_OK);
   EXPECT_EQ(count, 0u);
   EXPECT_EQ(info(lasting).object_count, 0u);
-  EXPECT_EQ(internals().expire(), false);
+  EXPECT_EQ(internals(store).expire(), false);
 }
 
 TEST_F(TtlTest, background_work_drops_it_a_few_at_a_time) {
   for (int32_t p = 0; p < 50; p++) prompt(brief, p, 4);
   for (int i = 0; i < 30; i++) ASSERT_EQ(put_ttl(lasting, "k" + std::to_string(i), 100, 10000), KVC_OK);
   prompt(lasting, 1, 4);
-  EXPECT_FALSE(internals().expire());
+  EXPECT_FALSE(internals(store).expire());
   EXPECT_EQ(info().chunk_count, 204u);
   clock.advance_ms(10010);
   int rounds = 1;
-  while (internals().expire()) rounds++;
+  while (internals(store).expire()) rounds++;
   EXPECT_GT(rounds, 2);
   EXPECT_EQ(info().chunk_count, 4u);
   EXPECT_EQ(info().object_count, 0u);
@@ -176,7 +170,7 @@ TEST_F(TtlTest, a_scope_that_nobody_uses_is_forgotten_with_its_last_chunk) {
   prompt(brief, 1, 1);
   gone.reset();
   clock.advance_ms(1010);
-  while (internals().expire()) continue;
+  while (internals(store).expire()) continue;
   EXPECT_EQ(info().chunk_count, 1u);
   gone = scope("gone");
   EXPECT_EQ(info(gone).tokens_written, 0u) << "made anew";

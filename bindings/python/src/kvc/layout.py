@@ -6,28 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from .rows import Rows, _refused, _seen
+from .rows import Rows, Strides, _refused, _seen
 
 if TYPE_CHECKING:
     from .rows import Memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Strides):
     """Where the elements of K, or of V, lie in a value: `offset` and strides in bytes, 0 is the packed one (kvc/types.h, kvc_array)."""
 
     offset: int = 0
-    layer_stride: int = 0
-    block_stride: int = 0
-    token_stride: int = 0
-    head_stride: int = 0
-    dim_stride: int = 0
-    dtype: int = 0
-    dim_group: int = 0
 
     def _packed(self) -> tuple[int, ...]:
-        return (self.offset, self.layer_stride, self.block_stride, self.token_stride, self.head_stride, self.dim_stride, self.dtype,
-                self.dim_group)
+        return (self.offset, *self._strides())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,24 @@ VIEWED = {"bfloat16": ("uint16", _native.KVC_BF16), "float8_e4m3fn": ("uint8", _
 AXES = ("layer", "block", "token", "head", "group", "dim")
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Strides:
+    """Strides in bytes, of which 0 is the packed one (kvc/types.h, kvc_array)."""
+
+    layer_stride: int = 0
+    block_stride: int = 0
+    token_stride: int = 0
+    head_stride: int = 0
+    dim_stride: int = 0
+    dtype: int = 0
+    dim_group: int = 0
+
+    def _strides(self) -> tuple[int, ...]:
+        return (self.layer_stride, self.block_stride, self.token_stride, self.head_stride, self.dim_stride, self.dtype, self.dim_group)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Array:
+class Array(Strides):
     """Where the elements of K, or of V, lie in the caller's memory; strides in bytes, 0 is the packed one (kvc/types.h, kvc_array).
 
     `memory` is anything with the buffer protocol or `__dlpack__`, used in place; `offset` counts bytes from its first element.  Memory that
@@ -47,17 +63,9 @@ class Array:
 
     memory: Memory
     offset: int = 0
-    layer_stride: int = 0
-    block_stride: int = 0
-    token_stride: int = 0
-    head_stride: int = 0
-    dim_stride: int = 0
-    dim_group: int = 0
-    dtype: int = 0
 
     def _packed(self) -> tuple[Any, ...]:
-        return (self.memory, self.offset, self.layer_stride, self.block_stride, self.token_stride, self.head_stride, self.dim_stride,
-                self.dtype, self.dim_group)
+        return (self.memory, self.offset, *self._strides())
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
