@@ -361,9 +361,10 @@ KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const v
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, size_t name_size, kvc_error *error);
 
-/** Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer.  It is written beside `path`, synced,
- * and renamed: until the call gives KVC_OK the file that was there stays, or none; after a crash it is the old file or the new one, whole,
- * and a ".kvc-<16 hex digits>.part" may be left beside.  Every page is checked before it is written.  The file holds what the prompt
+/** Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer; of window and state layers all rows and
+ * snapshots that are held, so that what comes back can end where this one can.  It is written beside `path`, synced, and renamed: until the
+ * call gives KVC_OK the file that was there stays, or none; after a crash it is the old file or the new one, whole, and a
+ * ".kvc-<16 hex digits>.part" may be left beside.  Every page is checked before it is written.  The file holds what the prompt
  * holds: only its owner can read it (mode 0600).  A sequence from whose chunks kvc_scope_clear took the names is saved as a private one.
  * Other calls on the sequence that only read may run meanwhile.
  * @param seq   borrowed: the sequence
@@ -377,9 +378,9 @@ KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_
 
 /** Makes a sequence from a saved file, as it was: its sealed chunks can be found under their names by others, its open rows go on, and it
  * holds its lease.  All of the file that is used is checked before anything of it is: sums, lengths, and that the names are those of its
- * ids.  Leading chunks that are held already are taken as they are and not read; the first commit of a chunk wins as everywhere.
- * A file is bound to its scope: salt and shape are part of that.  With KVC_SEQ_PRIVATE what is appended later is private; what the file
- * has under names is not.
+ * ids.  Leading chunks that are held already are taken as they are and not read (of a model with window or state layers: those of the writer
+ * that the file has them of); the first commit of a chunk wins as everywhere.  A file is bound to its scope: salt and shape are part of that.
+ * With KVC_SEQ_PRIVATE what is appended later is private; what the file has under names is not.
  * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope   borrowed: whose; equal to the saved one's
  * @param path    borrowed: the file; a regular one, not a symbolic link

@@ -1,5 +1,6 @@
 #include "cli/inspect.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory_resource>
@@ -80,13 +81,13 @@ int print_build() {
   for (const char *name : {"base", "avx2", "avx512"})
     if (const kernels::Table *table = kernels::table_named(name)) kernels += std::string(kernels.empty() ? "" : " ") + name + (table == &kernels::table() ? " (in use)" : "");
   std::printf("kernels        %s\n", kernels.c_str());
-  std::printf("save files     version 1\n");
+  std::printf("save files     versions 1 and 2\n");
   return 0;
 }
 
 void print_table(const SaveTable &table, const io::File &file) {
   std::printf("file           %s\n", file.path());
-  std::printf("format         save file, version 1, %llu bytes\n", wide(file.bytes()));
+  std::printf("format         save file, version %u, %llu bytes\n", table.is_pieced() ? 2 : 1, wide(file.bytes()));
   std::printf("scope          %s\n", hex(table.scope).c_str());
   std::printf("shape          %s\n", hex(table.shape.fingerprint).c_str());
   for (const seq::LayerRun &run : table.shape.runs) {
@@ -100,6 +101,10 @@ void print_table(const SaveTable &table, const io::File &file) {
   if (table.rows_max() > table.length) std::printf("; up to %llu rows in some layers", wide(table.rows_max()));
   std::printf("\n");
   std::printf("chunks         %llu sealed (%llu by name), %llu open; of %u tokens\n", wide(table.sealed()), wide(table.named()), wide(table.chunks.size() - table.sealed()), table.shape.chunk_tokens);
+  if (table.is_pieced()) {
+    const auto windows = std::count_if(table.pieces.begin(), table.pieces.end(), [](const store::SavedPiece &piece) { return piece.kind == store::Piece::window; });
+    std::printf("pieces         window rows of %td chunks, %zu snapshots\n", windows, table.pieces.size() - static_cast<size_t>(windows));
+  }
   std::printf("extras         %zu\n", table.extras.all().size());
   std::printf("private        %s\n", table.is_private ? "yes" : "no");
 }
@@ -113,17 +118,17 @@ class Pages {
 
   [[nodiscard]] kvc_status read(Error &error) {
     uint64_t at = table_.table_end;
-    for (uint64_t c = 0; c < table_.chunks.size(); c++) {
-      KVC_TRY(gap(c, at, table_.chunks[c].offset, error));
-      at = table_.chunks[c].offset;
-      for (uint32_t l = 0; l < table_.shape.layer_count; l++) {
-        const store::SavedPage page = table_.page(l, c);
-        if (page.rows == 0) continue;
+    for (uint64_t i = 0; i < table_.part_count(); i++) {
+      KVC_TRY(gap(table_.chunk_of_part(i), at, table_.part(i).offset, error));
+      at = table_.part(i).offset;
+      const kvc_status status = table_.each_page(i, [&](const store::SavedPage &page) -> kvc_status {
         buffer_.resize(page.frame_bytes());
         KVC_TRY(file_.read_at(buffer_.data(), buffer_.size(), at, error));
-        count(store::check_whole_frame(table_, c, page, buffer_.data(), error), error);
+        count(store::check_whole_frame(table_, page, buffer_.data(), error), error);
         pages++, bytes += page.frame_bytes(), at += page.frame_bytes();
-      }
+        return KVC_OK;
+      });
+      if (status != KVC_OK) return status;
     }
     return gap(table_.chunks.size(), at, table_.trailer_at, error);
   }

@@ -27,14 +27,6 @@ uint64_t length_of(std::span<const uint64_t> filled, [[maybe_unused]] uint64_t b
 #endif
 }
 
-/// Complete tokens where layers differ: window and state layers do not hold back the others, if there are others.
-uint64_t length_of_mixed(std::span<const uint64_t> filled, const seq::Shape &shape) {
-  uint64_t kept = UINT64_MAX;
-  for (const seq::LayerRun &run : shape.runs)
-    if (run.keeps_all()) kept = std::min(kept, *std::min_element(filled.begin() + run.layer_begin, filled.begin() + run.layer_begin + run.layer_count));
-  return kept != UINT64_MAX ? kept : *std::min_element(filled.begin(), filled.end());
-}
-
 uint64_t most_filled(const Sequence &seq) { return *std::max_element(seq.filled.begin(), seq.filled.end()); }
 
 /// A private sequence may have rows without ids.  They stay so: the ids of a chunk are written when it is sealed.
@@ -71,6 +63,13 @@ struct HeadCover {
 };
 
 }  // namespace
+
+uint64_t length_of_mixed(std::span<const uint64_t> filled, const seq::Shape &shape) {
+  uint64_t kept = UINT64_MAX;
+  for (const seq::LayerRun &run : shape.runs)
+    if (run.keeps_all()) kept = std::min(kept, *std::min_element(filled.begin() + run.layer_begin, filled.begin() + run.layer_begin + run.layer_count));
+  return kept != UINT64_MAX ? kept : *std::min_element(filled.begin(), filled.end());
+}
 
 /// Can a store of this size hold so many chunks at all?
 kvc_status Store::check_fits(uint64_t chunks, const Scope &scope, const ChunkLayout &layout, Error &error) const {

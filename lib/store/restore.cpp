@@ -4,9 +4,7 @@
 
 #include "base/check.h"
 #include "store/memory.h"
-#include "store/page_sums.h"
-#include "store/save_file.h"
-#include "store/store.h"
+#include "store/restoring.h"
 
 /// A sequence out of a file: its chunks are read as open ones, checked where they lie, and sealed when nothing can go wrong any more.
 namespace kvc::store {
@@ -39,47 +37,16 @@ kvc_status check_restore_options(const kvc_seq_options &o, const SaveTable &tabl
   return KVC_OK;
 }
 
-/// Rows that stand close together in a frame go to their places in the page.
-void unpack_page(const uint8_t *frame, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot) {
-  for (const SideKind kind : {SideKind::k, SideKind::v}) {
-    const kernels::PageSide side = layout.side(slot, page.layer, kind);
-    const uint64_t row_bytes = uint64_t{side.dim} * kernels::dtype_bytes(side.dtype), rows_bytes = row_bytes * page.rows;
-    const uint8_t *from = frame + (kind == SideKind::k ? uint64_t{codec::frame_header_bytes} : page.v_offset());
-    for (uint32_t h = 0; h < page.layers->kv_heads; h++) std::memcpy(side.data + h * row_bytes * side.page_tokens, from + h * rows_bytes, rows_bytes);
-  }
-}
-
 }  // namespace
 
-/// What a restore has taken so far; given back unless it succeeds.
-struct Store::Restoring {
-  Restoring(Store &s, SaveTable &t, io::File &f) : store(s), table(t), file(f), headers(&s.resource_), tails(&s.resource_), pieces(&s.resource_), packed(&s.resource_) {}
-  ~Restoring() {
-    store.open_bytes_.fetch_add(uncounted_bytes, std::memory_order_relaxed);
-    if (!seq) return;
-    std::lock_guard lock(store.mutex_);
-    store.index_->unreserve(reserved);
-    store.let_go(*seq);
-  }
-  kvc_status begin(Scope &scope, const kvc_seq_options &options, Error &error);
-  void adopt();
-  kvc_status check_room(Error &error) const;
-  void reserve();
-  kvc_status read(Error &error);
-  kvc_status read_sealed(OpenChunk &open, uint64_t chunk, Error &error);
-  kvc_status read_open(OpenChunk &open, uint64_t chunk, Error &error);
-  kvc_status read_gap(uint64_t from, uint64_t to, uint64_t chunk, Error &error);
-
-  Store &store;
-  SaveTable &table;
-  io::File &file;
-  SequencePtr seq{nullptr, SequenceDelete{nullptr}};
-  uint32_t reserved = 0;          // nodes of the index
-  uint64_t uncounted_bytes = 0;   // of open chunks that will be sealed: meanwhile they are nobody's open rows
-  std::pmr::vector<uint8_t> headers, tails;
-  std::pmr::vector<iovec> pieces;
-  std::pmr::vector<uint8_t> packed;
-};
+Store::Restoring::~Restoring() {
+  store.open_bytes_.fetch_add(uncounted_bytes, std::memory_order_relaxed);
+  if (!seq) return;
+  std::lock_guard lock(store.mutex_);
+  store.index_->unreserve(reserved);
+  plan.undo(store);
+  store.let_go(*seq);
+}
 
 kvc_status Store::Restoring::begin(Scope &scope, const kvc_seq_options &options, Error &error) {
   kvc_seq_options o = options;
@@ -105,7 +72,7 @@ void Store::Restoring::adopt() {
     const uint64_t before = seq->sealed;
     while (seq->sealed < std::min(before + batch, named)) {
       const Ref ref = store.index_->find_child(table.chunks[seq->sealed].name, seq->tip());
-      if ((absent = !ref)) break;
+      if ((absent = !ref || !is_same_writer(ref))) break;
       seq->table->refs.push_back(ref);
       seq->sealed++;
     }
@@ -115,8 +82,17 @@ void Store::Restoring::adopt() {
 }
 
 kvc_status Store::Restoring::check_room(Error &error) const {
-  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, *seq->scope, seq->part->layout, error));
-  const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq->part->layout.slot_bytes()), open_bytes = (table.chunks.size() - table.sealed()) * slot_bytes;
+  const Scope &scope = *seq->scope;
+  const Part &part = *seq->part;
+  KVC_TRY(store.check_fits(table.chunks.size() - seq->sealed, scope, part.layout, error));
+  uint64_t open_bytes = (table.chunks.size() - table.sealed()) * memory::Slab::rounded_bytes(part.layout.slot_bytes());
+  uint64_t counts[2] = {};
+  for (const SavedPiece &piece : table.pieces) {
+    counts[piece.kind == Piece::state]++;
+    if (piece.is_open) open_bytes += memory::Slab::rounded_bytes(part.layout_of(piece.kind).slot_bytes());
+  }
+  if (counts[0]) KVC_TRY(store.check_fits(counts[0], scope, part.windows, error));
+  if (counts[1]) KVC_TRY(store.check_fits(counts[1], scope, part.states, error));
   if (open_bytes > store.open_bytes_max_)
     return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it", static_cast<unsigned long long>(open_bytes),
                       static_cast<unsigned long long>(store.open_bytes_max_));
@@ -136,11 +112,14 @@ void Store::Restoring::reserve() {
   const ChunkLayout &layout = seq->part->layout;
   headers.resize(uint64_t{layout.layer_count()} * codec::frame_header_bytes);
   tails.resize(uint64_t{layout.layer_count()} * SavedPage::frame_align);
-  pieces.reserve(3 * uint64_t{layout.layer_count()});
-  std::lock_guard lock(store.mutex_);
+  vectors.reserve(3 * uint64_t{layout.layer_count()});
   const auto nodes = static_cast<uint32_t>(table.sealed() - seq->sealed);
-  store.index_->reserve(nodes, seq->scope->id);
-  reserved = nodes;
+  {
+    std::lock_guard lock(store.mutex_);
+    store.index_->reserve(nodes, seq->scope->id);
+    reserved = nodes;
+  }
+  if (seq->pieces) reserve_pieces();
 }
 
 kvc_status Store::Restoring::read_gap(uint64_t from, uint64_t to, uint64_t chunk, Error &error) {
@@ -149,63 +128,23 @@ kvc_status Store::Restoring::read_gap(uint64_t from, uint64_t to, uint64_t chunk
   return check_zero(chunk, gap, to - from, error);
 }
 
-/// All pages of a chunk with one read, straight to where they stay.
-kvc_status Store::Restoring::read_sealed(OpenChunk &open, uint64_t chunk, Error &error) {
-  const ChunkLayout &layout = seq->part->layout;
-  pieces.clear();
-  for (uint32_t l = 0; l < layout.layer_count(); l++) {
-    const SavedPage page = table.page(l, chunk);
-    pieces.push_back({headers.data() + uint64_t{l} * codec::frame_header_bytes, codec::frame_header_bytes});
-    pieces.push_back({open.data + layout.page(l).k_offset, layout.page(l).padded_bytes()});
-    pieces.push_back({tails.data() + l * SavedPage::frame_align, page.frame_bytes() - page.data_end()});
-  }
-  KVC_TRY(file.read_at(pieces, table.chunks[chunk].offset, error));
-  for (uint32_t l = 0; l < layout.layer_count(); l++) {
-    const SavedPage page = table.page(l, chunk);
-    const uint8_t *header = headers.data() + uint64_t{l} * codec::frame_header_bytes, *k = open.data + layout.page(l).k_offset, *v = open.data + layout.page(l).v_offset;
-    KVC_TRY(check_frame(table, chunk, page, header, k, v, error));
-    KVC_TRY(check_zero(chunk, k + page.k_bytes, static_cast<uint64_t>(v - k) - page.k_bytes, error));
-    KVC_TRY(check_zero(chunk, v + page.v_bytes, codec::padded(page.v_bytes) - page.v_bytes, error));
-    KVC_TRY(check_zero(chunk, tails.data() + l * SavedPage::frame_align, page.frame_bytes() - page.data_end(), error));
-    codec::FrameHeader found;
-    KVC_TRY(codec::frame_decode(found, header, page.data_end(), error));
-    *page_sums(open.data, layout, l) = {found.sections[codec::section_k_exact].sum, found.sections[codec::section_of_second(page.layers->v_dim)].sum, 1};
-  }
-  std::copy(table.chunks[chunk].write_id.begin(), table.chunks[chunk].write_id.end(), open.write_id);
-  return KVC_OK;
-}
-
-kvc_status Store::Restoring::read_open(OpenChunk &open, uint64_t chunk, Error &error) {
-  const ChunkLayout &layout = seq->part->layout;
-  uint64_t at = table.chunks[chunk].offset;
-  for (uint32_t l = 0; l < layout.layer_count(); l++) {
-    const SavedPage page = table.page(l, chunk);
-    if (page.rows == 0) continue;
-    packed.resize(std::max<size_t>(packed.size(), page.frame_bytes()));
-    KVC_TRY(file.read_at(packed.data(), page.frame_bytes(), at, error));
-    KVC_TRY(check_whole_frame(table, chunk, page, packed.data(), error));
-    unpack_page(packed.data(), page, layout, open.data);
-    if (page.rows == layout.chunk_tokens()) sum_page(open.data, layout, l);
-    at += page.frame_bytes();
-  }
+kvc_status Store::Restoring::take_slot(OpenChunk **out, const ChunkLayout &layout, bool stays_open, Error &error) {
+  KVC_TRY(store.open_slot(out, *seq, layout, error));
+  if (stays_open) return KVC_OK;
+  const uint64_t bytes = store.slab_.bytes((*out)->slot);
+  store.open_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  uncounted_bytes += bytes;
   return KVC_OK;
 }
 
 kvc_status Store::Restoring::read(Error &error) {
   for (uint64_t c = seq->sealed; c < table.chunks.size(); c++) {
-    const SavedChunk &saved = table.chunks[c];
     OpenChunk *open;
-    KVC_TRY(store.open_slot(&open, *seq, seq->part->layout, error));
+    KVC_TRY(take_slot(&open, seq->part->layout, table.chunks[c].is_open, error));
     seq->open.push_back(open);
-    if (!saved.is_open) {
-      const uint64_t bytes = store.slab_.bytes(open->slot);
-      store.open_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-      uncounted_bytes += bytes;
-    }
-    KVC_TRY(saved.is_open ? read_open(*open, c, error) : read_sealed(*open, c, error));
-    KVC_TRY(read_gap(saved.offset + saved.bytes, c + 1 < table.chunks.size() ? table.chunks[c + 1].offset : table.trailer_at, c, error));
+    KVC_TRY(read_part(*open, seq->part->layout, c, error));
   }
-  return KVC_OK;
+  return seq->pieces ? read_pieces(error) : KVC_OK;
 }
 
 kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const kvc_seq_options &o, Error &error) {
@@ -224,7 +163,7 @@ kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const
   restoring->adopt();
   KVC_TRY(restoring->check_room(error));
   restoring->reserve();
-  const uint64_t first_gap = table.chunks.empty() ? table.trailer_at : table.chunks[0].offset;
+  const uint64_t first_gap = table.part_count() ? table.part(0).offset : table.trailer_at;
   KVC_TRY(restoring->read_gap(table.table_end, first_gap, 0, error));
   KVC_TRY(restoring->read(error));
 
@@ -237,11 +176,14 @@ kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const
     KVC_CHECK(seq_handles_.enter_exclusive(&object, base::token_unpack(*token)) == KVC_OK);
   }
   Sequence &seq = *restoring->seq.release();
+  PiecePlan pieces = std::move(restoring->plan);
+  PiecePlan *const plan = seq.pieces ? &pieces : nullptr;
   restoring.reset();
   seq.is_private = false;
-  if (table.named() > seq.sealed) seal(seq, table.named(), nullptr);
+  if (table.named() > seq.sealed) seal(seq, table.named(), plan);
   seq.is_private = table.is_private;
-  if (table.sealed() > seq.sealed) seal(seq, table.sealed(), nullptr);
+  if (table.sealed() > seq.sealed) seal(seq, table.sealed(), plan);
+  if (plan) settle_restored(seq, table, *plan);
   seq.is_private = table.is_private || (o.flags & KVC_SEQ_PRIVATE);
   slide(seq);
   seqs().leave_exclusive(base::token_unpack(*token));

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "io/replacement.h"
 #include "seq/flags_of.h"
 #include "store/save_file.h"
+#include "store/save_pieces.h"
 #include "store/store.h"
 
 /// A sequence on its way into a file.  Every page is checked before it is written: what cannot be restored is not saved.
@@ -13,41 +13,21 @@ namespace kvc::store {
 
 using base::fail;
 
-namespace {
-
-constexpr uint64_t batch_bytes = 1 << 20;  // what was just read for its sum is still in cache when it is written
-alignas(64) constexpr uint8_t zeros[save_align] = {};
-
-}  // namespace
-
-/// Pieces of memory, one behind the other in the file.
-class SaveWriter {
- public:
-  SaveWriter(io::Replacement &file, std::pmr::memory_resource *resource) : headers(resource), scratch(resource), file_(file) {}
-  uint64_t end() const { return end_; }
-  [[nodiscard]] kvc_status add(const uint8_t *data, uint64_t bytes, Error &error) {
-    if (bytes == 0) return KVC_OK;
-    pieces_[count_++] = {const_cast<uint8_t *>(data), bytes};
-    end_ += bytes;
-    return count_ == pieces_.size() || end_ - at_ >= batch_bytes ? flush(error) : KVC_OK;
-  }
-  /// Zeros up to `to`, which is less than a page away.
-  [[nodiscard]] kvc_status fill(uint64_t to, Error &error) { return add(zeros, to - end_, error); }
-  [[nodiscard]] kvc_status flush(Error &error) {
-    if (count_ == 0) return KVC_OK;
-    KVC_TRY(file_.write_at({pieces_.data(), count_}, at_, error));
-    at_ = end_;
-    count_ = 0;
+/// Of a sealed chunk: what its first page was signed with.
+kvc_status Store::write_id_of(std::array<uint8_t, 16> &out, const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error) {
+  const ChunkLayout &layout = seq.part->layout;
+  uint32_t layer = 0;
+  while (layer < layout.layer_count() && !layout.page(layer).present()) layer++;
+  if (layer == layout.layer_count()) {  // it has none
+    std::copy_n(slot + layout.write_id_offset(), out.size(), out.begin());
     return KVC_OK;
   }
-  std::pmr::vector<uint8_t> headers, scratch;  // what is written from them is flushed before they change
-
- private:
-  io::Replacement &file_;
-  uint64_t at_ = 0, end_ = 0;
-  size_t count_ = 0;
-  std::array<iovec, 512> pieces_;
-};
+  codec::FrameHeader first;
+  if (codec::frame_decode(first, slot + layout.header_offset(layer), codec::frame_header_bytes + layout.page(layer).padded_bytes(), error) != KVC_OK)
+    KVC_TRY(check_held_page(seq, chunk, layer, slot, error));
+  out = first.write_id;
+  return KVC_OK;
+}
 
 /// What the file says of a sealed chunk; its ids are those of its name.
 kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error) {
@@ -59,10 +39,8 @@ kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t
   // Whose name was taken away (kvc_scope_clear) is its holder's alone, and so is the file, with all that comes behind.
   if (!(seq::flags_of(node) & seq::node_unnamed) && (chunk == 0 || table.chunks[chunk - 1].is_named())) saved.name = node.name;
   else table.is_private = true;
-  const uint8_t *header = slot + seq.part->layout.header_offset(0);
-  codec::FrameHeader first;
-  if (codec::frame_decode(first, header, codec::frame_header_bytes + seq.part->layout.page(0).padded_bytes(), error) != KVC_OK) KVC_TRY(check_held_page(seq, chunk, 0, slot, error));
-  saved.write_id = first.write_id;
+  KVC_TRY(write_id_of(saved.write_id, seq, chunk, slot, error));
+  saved.awaits = seq.pieces && std::binary_search(seq.pieces->pending.begin(), seq.pieces->pending.end(), chunk);
   const uint64_t begin = chunk * seq.chunk_tokens(), known = std::min<uint64_t>(seq.given > begin ? seq.given - begin : 0, seq.chunk_tokens());
   const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.part->layout.ids_offset());
   if (static_cast<uint32_t>(ids[0]) < known)
@@ -78,9 +56,10 @@ kvc_status Store::check_held_page(const Sequence &seq, uint64_t chunk, uint32_t 
   return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
 }
 
-kvc_status Store::describe(SaveTable &table, const Sequence &seq, Error &error) {
+kvc_status Store::describe(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error) {
   table.scope = seq.scope->name;
   table.shape = seq.part->shape;
+  table.list_layers();
   table.is_private = seq.is_private;
   table.length = seq.length, table.first_position = seq.first_position, table.truncated_to = seq.truncated_to;
   table.filled = seq.filled;
@@ -89,6 +68,7 @@ kvc_status Store::describe(SaveTable &table, const Sequence &seq, Error &error) 
   table.ids.reserve(seq.given);
   for (uint64_t c = 0; c < seq.sealed; c++) KVC_TRY(describe_chunk(table, seq, c, error));
   table.ids.insert(table.ids.end(), seq.ids.begin(), seq.ids.end());
+  if (seq.pieces) KVC_TRY(describe_pieces(table, out, seq, error));
   table.place();
   return KVC_OK;
 }
@@ -96,65 +76,66 @@ kvc_status Store::describe(SaveTable &table, const Sequence &seq, Error &error) 
 namespace {
 
 /// The frame of rows that do not fill their page, close together.
-void pack_page(uint8_t *to, const SaveTable &table, uint64_t chunk, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot) {
+void pack_page(uint8_t *to, const SaveTable &table, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot) {
   std::memset(to, 0, page.frame_bytes());
   uint8_t *const begins[] = {to + codec::frame_header_bytes, to + page.v_offset()};
   for (const SideKind kind : {SideKind::k, SideKind::v}) {
     const kernels::PageSide side = layout.side(slot, page.layer, kind);
     const uint64_t row_bytes = uint64_t{side.dim} * kernels::dtype_bytes(side.dtype), rows_bytes = row_bytes * page.rows;
     for (uint32_t h = 0; h < page.layers->kv_heads; h++)
-      std::memcpy(begins[kind == SideKind::v] + h * rows_bytes, side.data + h * row_bytes * side.page_tokens, rows_bytes);
+      std::memcpy(begins[kind == SideKind::v] + h * rows_bytes, side.data + row_bytes * (uint64_t{h} * side.page_tokens + page.first), rows_bytes);
   }
   const kernels::Table &kernel = kernels::table();
-  codec::frame_encode(to, saved_header(table, chunk, page, kernel.sum(begins[0], page.k_bytes), page.v_bytes ? kernel.sum(begins[1], page.v_bytes) : 0));
+  codec::frame_encode(to, saved_header(table, page, kernel.sum(begins[0], page.k_bytes), page.v_bytes ? kernel.sum(begins[1], page.v_bytes) : 0));
 }
 
 /// The header of a sealed page as it is in the file.
-const uint8_t *page_header(std::pmr::vector<uint8_t> &rewritten, const SaveTable &table, uint64_t chunk, const SavedPage &page, const ChunkLayout &layout, const uint8_t *slot) {
+const uint8_t *page_header(std::pmr::vector<uint8_t> &rewritten, const SaveTable &table, const SavedPage &page, const ChunkLayout &layout, const uint8_t *slot) {
   const uint8_t *header = slot + layout.header_offset(page.layer);
-  if (table.chunks[chunk].is_named()) return header;
+  if (page.named_by->is_named() && page.layers->keeps_all()) return header;
   uint8_t *to = rewritten.data() + uint64_t{page.layer} * codec::frame_header_bytes;
   Error none;
   codec::FrameHeader found;
   KVC_CHECK(codec::frame_decode(found, header, page.data_end(), none) == KVC_OK);  // it was checked just now
-  codec::frame_encode(to, saved_header(table, chunk, page, found.sections[codec::section_k_exact].sum, found.sections[codec::section_of_second(page.layers->v_dim)].sum));
+  codec::frame_encode(to, saved_header(table, page, found.sections[codec::section_k_exact].sum, found.sections[second_section(*page.layers)].sum));
   return to;
 }
 
 }  // namespace
 
+kvc_status Store::save_page(SaveWriter &writer, const SaveTable &table, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot, Error &error) {
+  const uint64_t begin = writer.end();
+  if (page.is_open) {
+    KVC_TRY(writer.flush(error));
+    writer.scratch.resize(std::max<size_t>(writer.scratch.size(), page.frame_bytes()));
+    pack_page(writer.scratch.data(), table, page, layout, slot);
+    KVC_TRY(writer.add(writer.scratch.data(), page.frame_bytes(), error));
+    return writer.flush(error);
+  }
+  KVC_TRY(writer.add(page_header(writer.headers, table, page, layout, slot), codec::frame_header_bytes, error));
+  KVC_TRY(writer.add(slot + layout.page(page.layer).k_offset, page.k_bytes, error));
+  KVC_TRY(writer.fill(begin + page.v_offset(), error));
+  KVC_TRY(writer.add(slot + layout.page(page.layer).v_offset, page.v_bytes, error));
+  return writer.fill(begin + page.frame_bytes(), error);
+}
+
 kvc_status Store::save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error) {
-  const ChunkLayout &layout = seq.part->layout;
   KVC_TRY(writer.fill(table.chunks[chunk].offset, error));
-  for (uint32_t l = 0; l < layout.layer_count(); l++) {
-    const SavedPage page = table.page(l, chunk);
-    if (page.rows == 0) continue;
+  const kvc_status status = table.each_page(chunk, [&](const SavedPage &page) -> kvc_status {
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, seq, chunk, error));
-    KVC_TRY(check_held_page(seq, chunk, l, slot, error));
-    const uint64_t begin = writer.end();
-    if (table.chunks[chunk].is_open) {
-      KVC_TRY(writer.flush(error));
-      writer.scratch.resize(std::max<size_t>(writer.scratch.size(), page.frame_bytes()));
-      pack_page(writer.scratch.data(), table, chunk, page, layout, slot);
-      KVC_TRY(writer.add(writer.scratch.data(), page.frame_bytes(), error));
-      KVC_TRY(writer.flush(error));
-      continue;
-    }
-    KVC_TRY(writer.add(page_header(writer.headers, table, chunk, page, layout, slot), codec::frame_header_bytes, error));
-    KVC_TRY(writer.add(slot + layout.page(l).k_offset, page.k_bytes, error));
-    KVC_TRY(writer.fill(begin + page.v_offset(), error));
-    KVC_TRY(writer.add(slot + layout.page(l).v_offset, page.v_bytes, error));
-    KVC_TRY(writer.fill(begin + page.frame_bytes(), error));
-  }
+    KVC_TRY(check_held_page(seq, chunk, page.layer, slot, error));
+    return save_page(writer, table, page, seq.part->layout, slot, error);
+  });
+  if (status != KVC_OK) return status;
   return table.chunks[chunk].is_named() ? KVC_OK : writer.flush(error);
 }
 
 kvc_status Store::save(const Sequence &seq, const char *path, Error &error) {
-  KVC_TRY(check_savable(seq.part->shape, error));
   KVC_TRY(check_left(seq, *std::max_element(seq.filled.begin(), seq.filled.end()), error));
   SaveTable table(&resource_);
-  KVC_TRY(describe(table, seq, error));
+  PiecesOut out(*this);
+  KVC_TRY(describe(table, out, seq, error));
   std::pmr::vector<uint8_t> bytes(&resource_);
   save_table_encode(bytes, table);
   const auto trailer = save_trailer(bytes);
@@ -162,9 +143,10 @@ kvc_status Store::save(const Sequence &seq, const char *path, Error &error) {
   io::Replacement file(files_, path);
   KVC_TRY(file.begin(table.file_bytes(), error));
   SaveWriter writer(file, &resource_);
-  if (table.is_private) writer.headers.resize(uint64_t{seq.part->layout.layer_count()} * codec::frame_header_bytes);
+  if (table.is_private || seq.pieces) writer.headers.resize(uint64_t{seq.part->layout.layer_count()} * codec::frame_header_bytes);
   KVC_TRY(writer.add(bytes.data(), bytes.size(), error));
   for (uint64_t c = 0; c < table.chunks.size(); c++) KVC_TRY(save_chunk(writer, table, seq, c, error));
+  for (size_t i = 0; i < table.pieces.size(); i++) KVC_TRY(save_piece(writer, table, *seq.part, i, out, error));
   KVC_TRY(writer.fill(table.trailer_at, error));
   KVC_TRY(writer.add(trailer.data(), trailer.size(), error));
   KVC_TRY(writer.flush(error));

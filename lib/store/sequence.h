@@ -111,6 +111,8 @@ struct Sequence : SequenceState {
   TaskList<&Task::of_line> line;  // queued calls on it; under the lock of the queues
 };
 
+/// Complete tokens where layers differ: window and state layers do not hold back the others, if there are others.
+uint64_t length_of_mixed(std::span<const uint64_t> filled, const seq::Shape &shape);
 /// Leading tokens left after a lapse; UINT64_MAX: all.
 uint64_t tokens_left(const Sequence &seq);
 /// GONE when the first `tokens` are not all left after a lapse.

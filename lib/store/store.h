@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -33,6 +34,7 @@ using seq::Ref;
 class ScopeUse;
 struct Outcome;
 struct TypedPut;
+struct SavedPage;
 struct SaveTable;
 class SaveWriter;
 
@@ -305,12 +307,19 @@ class Store final : seq::NodeSink {
   void lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks);
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
 
-  // save.cpp, restore.cpp
+  // save.cpp, save_pieces.cpp, restore.cpp, restore_pieces.cpp
   kvc_status describe_chunk(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
-  kvc_status describe(SaveTable &table, const Sequence &seq, Error &error);
+  struct PiecesOut;
+  kvc_status write_id_of(std::array<uint8_t, 16> &out, const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error);
+  kvc_status describe(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
+  void list_pieces(PiecesOut &out, const Sequence &seq, Piece kind);
+  kvc_status describe_pieces(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
   kvc_status check_held_page(const Sequence &seq, uint64_t chunk, uint32_t layer, const uint8_t *slot, Error &error);
+  kvc_status save_page(SaveWriter &writer, const SaveTable &table, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot, Error &error);
   kvc_status save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status save_piece(SaveWriter &writer, const SaveTable &table, const Part &part, size_t piece, const PiecesOut &out, Error &error);
   struct Restoring;
+  void settle_restored(Sequence &seq, const SaveTable &table, PiecePlan &plan);
 
   // gather.cpp
   kvc_status check_held(const ChunkLayout &layout, const Part &part, Ref ref, uint64_t token, Error &error);

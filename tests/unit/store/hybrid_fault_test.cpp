@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <filesystem>
 #include <functional>
 
 #include "base/fault.h"
@@ -12,7 +15,8 @@ using namespace kvc_test;
 struct Steps {
   HybridHost host{{latent_layers(1, 6, 2), window_layers(2, 1, 5, 3, 20), state_layers(1, 2, 50, 9)}, KVC_F16, 16, 4u << 20};
   const std::vector<int32_t> tokens = ids(200);
-  SeqHandle first, fork, found, again, alone;
+  SeqHandle first, fork, found, again, alone, back, beside;
+  const std::string path = testing::TempDir() + "kvc-hybrid-fault-" + std::to_string(getpid());
   LeaseHandle lease;
   std::vector<std::function<kvc_status()>> calls;
 
@@ -27,6 +31,7 @@ struct Steps {
     options.flags = flags;
     return kvc_seq_create(seq.out(), host.scope, &options, &host.error);
   }
+  ~Steps() { std::filesystem::remove(path); }
   Steps() {
     calls = {
         [&] { return create(first); },
@@ -45,12 +50,16 @@ struct Steps {
         [&] { return append(again, tokens, 0, 80, 61, 5); },
         [&] { return create(alone, KVC_SEQ_PRIVATE); },
         [&] { return append(alone, tokens, 0, 40, 21, 6); },
+        [&] { return kvc_seq_save(alone, path.c_str(), nullptr, &host.error); },
+        [&] { return kvc_seq_restore(back.out(), host.scope, path.c_str(), nullptr, nullptr, &host.error); },
+        [&] { return kvc_seq_save(first, path.c_str(), nullptr, &host.error); },
+        [&] { return kvc_seq_restore(beside.out(), host.scope, path.c_str(), nullptr, nullptr, &host.error); },
     };
   }
   /// All that can be read, as bytes.
   std::string look() {
     std::string out;
-    for (kvc_seq *seq : {static_cast<kvc_seq *>(first), static_cast<kvc_seq *>(fork), static_cast<kvc_seq *>(found), static_cast<kvc_seq *>(again), static_cast<kvc_seq *>(alone)}) {
+    for (kvc_seq *seq : {static_cast<kvc_seq *>(first), static_cast<kvc_seq *>(fork), static_cast<kvc_seq *>(found), static_cast<kvc_seq *>(again), static_cast<kvc_seq *>(alone), static_cast<kvc_seq *>(back), static_cast<kvc_seq *>(beside)}) {
       if (!seq) continue;
       auto info = sized<kvc_seq_info>();
       EXPECT_EQ(kvc_seq_get_info(&info, seq, &host.error), KVC_OK);

@@ -9,7 +9,12 @@ namespace {
 using namespace kvc_test;
 
 struct Vector {
-  std::vector<kvc_layer> runs;
+  struct Step {
+    uint32_t layer;
+    uint64_t begin, end;
+  };
+  std::vector<kvc_layer> runs, layers;  // and one entry a layer
+  std::vector<Step> steps;
   kvc_shape shape = sized<kvc_shape>();
   std::vector<uint64_t> filled;
   std::vector<int32_t> tokens;
@@ -23,6 +28,12 @@ struct Vector {
       kvc_layer layer{};
       std::istringstream(line) >> layer.count >> layer.kind >> layer.kv_heads >> layer.k_dim >> layer.v_dim >> layer.rope_dim >> layer.window >> layer.k_dtype >> layer.v_dtype;
       runs.push_back(layer);
+      layers.insert(layers.end(), layer.count, layer);
+    }
+    for (const std::string &line : record.list("step")) {
+      Step step{};
+      std::istringstream(line) >> step.layer >> step.begin >> step.end;
+      steps.push_back(step);
     }
     shape.dtype = static_cast<uint32_t>(record.number("dtype")), shape.chunk_tokens = static_cast<uint32_t>(record.number("chunk_tokens"));
     shape.rope = static_cast<uint32_t>(record.number("rope")), shape.layers = runs.data(), shape.layer_runs = runs.size();
@@ -53,10 +64,28 @@ struct Vector {
       file.replace(std::stoull(line), bytes.size(), reinterpret_cast<const char *>(bytes.data()), bytes.size());
     }
   }
-  kvc_rows rows(uint32_t layer, std::vector<uint8_t> &k, std::vector<uint8_t> &v) const {
+  /// Each vector has a full layer, and window and state layers hold it back no more than they do a sequence.
+  uint64_t length() const {
+    uint64_t least = UINT64_MAX;
+    for (size_t l = 0; l < layers.size(); l++)
+      if (layers[l].kind == KVC_LAYER_FULL) least = std::min(least, filled[l]);
+    return least;
+  }
+  /// The part of a layer's bytes that a step brings: rows are by token, snapshots one behind the other.
+  std::span<uint8_t> part(std::vector<golden::Bytes> &of, size_t step) const {
+    const auto &[layer, begin, end] = steps[step];
+    const auto of_layer = [layer = layer](const Step &s) { return s.layer == layer; };
+    const bool state = layers[layer].kind == KVC_LAYER_STATE;
+    const auto count = static_cast<uint64_t>(std::count_if(steps.begin(), steps.end(), of_layer)), number = static_cast<uint64_t>(std::count_if(steps.begin(), steps.begin() + static_cast<int64_t>(step), of_layer));
+    const uint64_t bytes = of[layer].size() / (state ? count : filled[layer]);
+    return state ? std::span(of[layer]).subspan(number * bytes, bytes) : std::span(of[layer]).subspan(begin * bytes, (end - begin) * bytes);
+  }
+  kvc_rows rows(size_t step, std::vector<golden::Bytes> &k, std::vector<golden::Bytes> &v) const {
     auto r = sized<kvc_rows>();
-    r.layer_begin = layer, r.layer_count = 1, r.token_count = filled[layer];
-    r.k.data = k.data(), r.k.bytes = k.size(), r.v.data = v.data(), r.v.bytes = v.size();
+    r.layer_begin = steps[step].layer, r.layer_count = 1, r.token_begin = steps[step].begin, r.token_count = steps[step].end - steps[step].begin;
+    const auto of_k = part(k, step), of_v = part(v, step);
+    r.k.data = of_k.data(), r.k.bytes = of_k.size();
+    if (!of_v.empty()) r.v.data = of_v.data(), r.v.bytes = of_v.size();
     return r;
   }
 };
@@ -85,9 +114,8 @@ TEST(SaveGolden, what_is_saved_is_to_the_byte_what_the_format_says) {
     if (!vector.tokens.empty()) {
       ASSERT_EQ(kvc_append(seq, vector.tokens.data(), vector.tokens.size(), nullptr, 0, nullptr, &host.error), KVC_OK) << host.error.message;
     }
-    for (uint32_t l = 0; l < vector.filled.size(); l++) {
-      if (vector.filled[l] == 0) continue;
-      const kvc_rows r = vector.rows(l, vector.k_rows[l], vector.v_rows[l]);
+    for (size_t i = 0; i < vector.steps.size(); i++) {
+      const kvc_rows r = vector.rows(i, vector.k_rows, vector.v_rows);
       ASSERT_EQ(kvc_append(seq, nullptr, 0, &r, 1, nullptr, &host.error), KVC_OK) << host.error.message;
     }
     ASSERT_EQ(kvc_seq_save(seq, "disk/a", nullptr, &host.error), KVC_OK) << host.error.message;
@@ -107,15 +135,25 @@ TEST(SaveGolden, what_the_format_says_is_restored) {
     ASSERT_EQ(kvc_seq_restore(seq.out(), host.scope, "disk/a", nullptr, nullptr, &host.error), KVC_OK) << host.error.message;
     auto info = sized<kvc_seq_info>();
     ASSERT_EQ(kvc_seq_get_info(&info, seq, &host.error), KVC_OK) << host.error.message;
-    EXPECT_EQ(info.tokens, *std::min_element(vector.filled.begin(), vector.filled.end()));
+    EXPECT_EQ(info.tokens, vector.length());
     EXPECT_EQ(info.tokens_given, vector.tokens.size());
-    for (uint32_t l = 0; l < vector.filled.size(); l++) {
-      if (vector.filled[l] == 0) continue;
-      auto k = poisoned(vector.k_rows[l].size()), v = poisoned(vector.v_rows[l].size());
-      const kvc_rows r = vector.rows(l, k, v);
-      ASSERT_EQ(kvc_gather(nullptr, seq, &r, 1, nullptr, &host.error), KVC_OK) << host.error.message;
-      EXPECT_TRUE(k == vector.k_rows[l]) << "layer " << l;
-      EXPECT_TRUE(v == vector.v_rows[l]) << "layer " << l;
+    std::vector<golden::Bytes> k, v;
+    for (size_t l = 0; l < vector.layers.size(); l++) {
+      k.push_back(poisoned(vector.k_rows[l].size())), v.push_back(poisoned(vector.v_rows[l].size()));
+      if (vector.layers[l].kind == KVC_LAYER_STATE) continue;
+      uint64_t begin = 0;  // what was left out is zero in the vector
+      for (const Vector::Step &step : vector.steps)
+        if (step.layer == l && step.begin) begin = step.begin;
+      for (auto *side : {&k.back(), &v.back()})
+        if (begin) std::fill_n(side->begin(), side->size() / vector.filled[l] * begin, 0);
+    }
+    for (size_t i = 0; i < vector.steps.size(); i++) {
+      const kvc_rows r = vector.rows(i, k, v);
+      ASSERT_EQ(kvc_gather(nullptr, seq, &r, 1, nullptr, &host.error), KVC_OK) << i << ": " << host.error.message;
+    }
+    for (size_t l = 0; l < vector.layers.size(); l++) {
+      EXPECT_TRUE(k[l] == vector.k_rows[l]) << "layer " << l;
+      EXPECT_TRUE(v[l] == vector.v_rows[l]) << "layer " << l;
     }
   }
 }
