@@ -8,7 +8,7 @@ Nothing of the library is used: SHA-256 is hashlib's, XXH3-64 is the xxhash pack
 pip install -r requirements.txt
 
 A file is a list of records; a record is lines `key value`, closed by an empty line.  Byte strings are hex ("-" when empty), numbers are
-decimal.  Lines that repeat a key are a list.  The C++ tests read the same files (vectors.h).  Save files are made by saves.py.
+decimal.  Lines that repeat a key are a list.  The C++ tests read the same files (vectors.h).  Save files are made by saves.py, of what save_cases.py says.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import os
 import struct
 import sys
 
-import saves
+import save_cases
 
 try:
     import numpy as np
@@ -422,88 +422,10 @@ def typed_objects():
     return file
 
 
-# ---------------------------------------------------------------------------------------------------------------- save files
-
-def save_case(label, filled, id_count, private=False, first_position=0, extras=()):
-    runs = [run(2, FULL, 2, 7, 5, k_dtype=F16, v_dtype=F16), run(1, FULL, 1, 3, 8, k_dtype=F32, v_dtype=F16)]
-    shape = (F16, 16, 1, runs)
-    ids = [int(t) for t in np.frombuffer(stream(label + " ids", 4 * id_count), dtype="<i4")]
-    arrays = {}
-    for layer, (heads, k_dim, v_dim, k_dtype, v_dtype) in enumerate(saves.layers_of(runs)):
-        arrays[layer, "k"] = rows(f"{label} k {layer}", filled[layer], heads, k_dim, k_dtype)
-        arrays[layer, "v"] = rows(f"{label} v {layer}", filled[layer], heads, v_dim, v_dtype)
-    sealed = min(filled) // 16
-    return dict(scope=scope_name({"tenant": b"t", "model": b"golden"}, shape_numbers(*shape)[0]), shape=shape, private=private,
-                first_position=first_position, truncated_to=saves.NONE, extras=list(extras), ids=ids, filled=list(filled), rows=arrays,
-                write_ids=[stream(label + " write id", 16)] * sealed, named=0 if private else sealed)
-
-
-def pieced_case(label, runs, steps, id_count, awaits=(), private=False):
-    """steps: (layer, begin, end) as they are appended; rows of a window layer that none brings are zero."""
-    shape, kinds = (F16, 16, 1, runs), saves.kinds_of(runs)
-    ids = [int(t) for t in np.frombuffer(stream(label + " ids", 4 * id_count), dtype="<i4")]
-    filled, begins, snapshots, arrays = [0] * len(kinds), [0] * len(kinds), {layer: [] for layer, kind in enumerate(kinds) if kind == STATE}, {}
-    for layer, begin, end in steps:
-        if begin != filled[layer]:
-            begins[layer] = begin
-        filled[layer] = end
-        if kinds[layer] == STATE:
-            snapshots[layer].append(end)
-    for layer, (heads, k_dim, v_dim, k_dtype, v_dtype) in enumerate(saves.layers_of(runs)):
-        for side, dim, dtype in (("k", k_dim, k_dtype), ("v", v_dim, v_dtype)):
-            state = kinds[layer] == STATE
-            array = rows(f"{label} {side} {layer}", len(snapshots[layer]) if state else filled[layer], heads, dim, U8 if state else dtype)
-            array[:begins[layer]] = 0
-            arrays[layer, side] = array
-    save = dict(scope=scope_name({"tenant": b"t", "model": b"golden"}, shape_numbers(*shape)[0]), shape=shape, private=private, first_position=0,
-                truncated_to=saves.NONE, extras=[], ids=ids, filled=filled, rows=arrays, begins=begins, snapshots=snapshots, awaits=list(awaits))
-    sealed = saves.Format(sys.modules[__name__]).sealed(save)[0] // 16
-    return dict(save, write_ids=[stream(label + " write id", 16)] * sealed, named=0 if private else sealed), steps
-
-
-def pieced_cases():
-    window, wide = run(1, WINDOW, 2, 7, 5, window=20, k_dtype=F16, v_dtype=F16), run(1, WINDOW, 1, 3, 8, window=40, k_dtype=F32, v_dtype=F16)
-    full = run(1, FULL, 2, 7, 5, k_dtype=F16, v_dtype=F16)
-    state, other = run(1, STATE, 2, 37, 11, k_dtype=U8, v_dtype=U8), run(1, STATE, 1, 70, 0, k_dtype=U8, v_dtype=F16)
-    # Five positions are left out of the window of 20, whose layer then goes on into the open chunk.
-    yield pieced_case("windows", [window, wide, full], [(2, 0, 37), (1, 0, 37), (0, 5, 37)], 40)
-    # Snapshots at the end of a chunk, inside one, and of one layer alone.
-    yield pieced_case("states", [state, other, full], [(2, 0, 40), (0, 0, 16), (1, 0, 16), (0, 16, 40), (1, 16, 33)], 40)
-    # One layer of each kind, the window behind: its chunk waits for it.
-    yield pieced_case("mixed", [full, window, state], [(0, 0, 33), (1, 0, 20), (2, 0, 32)], 33, awaits=[1])
-    yield pieced_case("private pieces", [full, window, state], [(0, 0, 20), (1, 0, 20), (2, 0, 16), (2, 16, 20)], 0, private=True)
-
-
-def save_files():
-    file = File("Save files: what was appended, and the file; `bytes` are those that are not zero, 64 at a time, with their offset.")
-    form = saves.Format(sys.modules[__name__])
-    extras = [(5, 20, b"image"), (50, 3, stream("extra", 64))]
-    cases = [save_case("shared", (37, 50, 40), 70, first_position=1000, extras=extras), save_case("private", (20, 20, 20), 0, private=True),
-             save_case("empty", (0, 0, 0), 3)]
-    for save, steps in [(save, [(layer, 0, n) for layer, n in enumerate(save["filled"]) if n]) for save in cases] + list(pieced_cases()):
-        data = form.write(save)
-        back = form.read(data)
-        assert all(back[key] == save[key] for key in save if key != "rows")
-        assert all((back["rows"][key] == array).all() for key, array in save["rows"].items() if array.size)
-        dtype, chunk_tokens, rope, runs = save["shape"]
-        lines = [("dtype", dtype), ("chunk_tokens", chunk_tokens), ("rope", rope)] + [("run", " ".join(map(str, r))) for r in runs]
-        lines += [("private", int(save["private"])), ("first_position", save["first_position"]), ("filled", " ".join(map(str, save["filled"]))),
-                  ("write_id", save["write_ids"][0].hex() if save["write_ids"] else bytes(16).hex()),
-                  ("ids", hexed(struct.pack(f"<{len(save['ids'])}i", *save["ids"])))]
-        lines += [("extra", f"{b} {n} {text.hex()}") for b, n, text in save["extras"]]
-        lines += [("step", " ".join(map(str, step))) for step in steps]
-        for layer in range(len(save["filled"])):
-            lines += [("k_rows", hexed(save["rows"][layer, "k"].tobytes())), ("v_rows", hexed(save["rows"][layer, "v"].tobytes()))]
-        lines.append(("size", len(data)))
-        lines += [("bytes", f"{at} {data[at:at + 64].hex()}") for at in range(0, len(data), 64) if any(data[at:at + 64])]
-        file.record(lines)
-    return file
-
-
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     files = {"shapes": shapes(), "scopes": scopes(), "chunks": chunks(), "objects": objects(), "sums": sums(), "headers": headers(),
-             "frames": exact_frames(), "typed": typed_objects(), "saves": save_files()}
+             "frames": exact_frames(), "typed": typed_objects(), "saves": save_cases.save_files(sys.modules[__name__])}
     different = []
     for name, file in files.items():
         path = os.path.join(here, name + ".txt")
