@@ -255,11 +255,11 @@ TEST_F(SavePieces, damage_anywhere_is_an_error_and_changes_nothing) {
     };
     uint64_t table_end;
     std::memcpy(&table_end, good.data() + 24, 8);
-    for (size_t at = 0; at < good.size(); at += at < table_end ? 1 : 7) {
+    for (size_t at = 0; at < good.size(); at += at < table_end ? 2 : 61) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ (at % 3 ? 1 << at % 8 : 0xFF));
       refused(bad, at);
-      if (at % 5 == 0) refused(good.substr(0, at), at);
+      if (at % 3 == 0) refused(good.substr(0, at), at);
     }
     EXPECT_EQ(there.counts(), before) << model.name;
     EXPECT_TRUE(there.all_of(mine) == looked) << model.name;
