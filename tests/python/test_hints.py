@@ -35,6 +35,21 @@ def test_what_a_host_says_of_reuse_decides_who_goes_first(hinted, store, scope):
     assert found[models[0]] < 128 and found[models[1]] == 128, "the conversation that is over goes first"
 
 
+def test_what_has_priority_outlives_what_was_used_later(hinted, store, scope):
+    first, later = Model(128, seed=1), Model(128, seed=2)
+    kept, plain = first.store(scope), later.store(scope)
+    kept.hint(priority=1 << 20)
+    kept.release()
+    plain.release()
+    filler = store.scope(model="filler")
+    for i in range(2000):
+        filler.put({f"{i}": bytes(100_000)})
+        if scope.match(later.tokens, peek=True)[1].tokens < 128:
+            break
+    assert scope.match(later.tokens, peek=True)[1].tokens < 128, "nothing was evicted"
+    assert scope.match(first.tokens, peek=True)[1].tokens == 128
+
+
 def test_hints_are_checked(hinted, scope, model):
     seq = model.store(scope)
     for bad in (dict(turn=-1), dict(priority=2**32), dict(continues_in_ms=2**64)):

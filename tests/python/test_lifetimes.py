@@ -48,6 +48,18 @@ def test_B50_the_garbage_collector_ends_them_in_any_order():
     assert not any(isinstance(thing, (kvc.Store, kvc.Seq)) for thing in code)
 
 
+def test_B50_what_the_garbage_collector_took_is_released_in_the_store():
+    store, scope, seq, fork, lease = make()
+    view = seq.view(0, 0)
+    cycle = [seq, fork, lease]
+    cycle.append(cycle)
+    assert store.info().seq_count == 2
+    del cycle, seq, fork, lease, view
+    gc.collect()
+    info = store.info()
+    assert (info.seq_count, info.lease_count, info.view_count, info.memory_pinned) == (0, 0, 0, 0)
+
+
 def test_a_sequence_keeps_its_store_open():
     seq = make()[2]
     gc.collect()

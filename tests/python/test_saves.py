@@ -37,6 +37,17 @@ def test_a_file_makes_the_same_sequence_in_another_store(scope, model, shape, tm
         assert caught.value.message
 
 
+def test_what_is_appended_to_a_sequence_that_was_restored_private_is_found_by_nobody(scope, model, shape, tmp_path):
+    model.store(scope).save(tmp_path / "saved")
+    with kvc.Store("mem:", memory_bytes=64 << 20) as other:
+        same = other.scope(model="tiny", revision="1", shape=shape)
+        more = Model(56, seed=5)
+        for private, found in ((True, 192), (False, 256)):
+            with same.restore(tmp_path / "saved", private=private) as again:
+                again.append(more.tokens, [kvc.Rows.of(k=more.k, v=more.v, token_begin=200)])
+            assert same.match(np.concatenate((model.tokens, more.tokens)), peek=True)[1].tokens == found
+
+
 def test_another_process_restores_what_this_one_saved(scope, model, tmp_path):
     model.store(scope).save(tmp_path / "saved")
     code = """
