@@ -1,12 +1,13 @@
 #include "native.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* One lock for all stores, as tokens do not tell theirs.  Writers first, or a close would wait for a quiet moment. */
 static pthread_rwlock_t inside = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-/* Closes that have begun: changes under the GIL. */
-static int closing;
+/* Closes that have begun. */
+static atomic_int closing;
 
 int call_allowed(void) {
   if (!in_log()) return 1;

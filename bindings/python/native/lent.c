@@ -1,8 +1,10 @@
 /* What the library keeps beyond a call: where log lines go, registered memory. */
 #include "native.h"
 
-/* Stores that were opened so: changes under the GIL. */
-static int log_count, wait_count;
+#include <stdatomic.h>
+
+/* Stores that were opened so. */
+static atomic_int log_count, wait_count;
 
 int logs_open(void) { return log_count; }
 int waits_open(void) { return wait_count; }
@@ -16,26 +18,33 @@ static _Thread_local int logging;
 
 int in_log(void) { return logging; }
 
-/* What ended inside a log callable, by the garbage collector most likely: callables, or NULL.  Changes under the GIL. */
-static PyObject *late;
+/* What ended inside a log callable, by the garbage collector most likely. */
+typedef struct Late {
+  struct Late *next;
+  PyObject *callable;
+} Late;
+static _Atomic(Late *) late;
 
-int has_late(void) { return late != NULL; }
+int has_late(void) { return atomic_load_explicit(&late, memory_order_relaxed) != NULL; }
 
 PyObject *late_add(PyObject *callable) {
-  if (!late && !(late = PyList_New(0))) return NULL;
-  if (PyList_Append(late, callable) < 0) return NULL;
+  Late *added = PyMem_Malloc(sizeof *added);
+  if (!added) return PyErr_NoMemory();
+  Py_INCREF(callable);
+  *added = (Late){atomic_load(&late), callable};
+  while (!atomic_compare_exchange_weak(&late, &added->next, added)) continue;
   Py_RETURN_NONE;
 }
 
 void late_run(void) {
-  PyObject *all = late;
-  late = NULL;
-  for (Py_ssize_t i = 0; i < PyList_Size(all); i++) {
-    PyObject *result = PyObject_CallFunctionObjArgs(PyList_GetItem(all, i), NULL);
+  for (Late *first = atomic_exchange(&late, NULL), *next; first; first = next) {
+    PyObject *result = PyObject_CallFunctionObjArgs(first->callable, NULL);
     if (!result) PyErr_Clear(); /* as in __del__: there is nobody to tell */
     Py_XDECREF(result);
+    Py_DECREF(first->callable);
+    next = first->next;
+    PyMem_Free(first);
   }
-  Py_DECREF(all);
 }
 
 /* On any thread, with the GIL or without. */

@@ -78,6 +78,7 @@ static int tensor_type(Memory *memory, DLDataType type, const char *name) {
     return 0;
   }
   if (type.code == DL_FLOAT) memory->dtype = type.bits == 32 ? KVC_F32 : type.bits == 16 ? KVC_F16 : 0;
+  if (type.code == DL_FLOAT) memory->code = type.bits == 64 ? 'd' : type.bits == 32 ? 'f' : 'e';
   if (type.code == DL_BFLOAT && type.bits == 16) memory->dtype = KVC_BF16;
   if (type.code == DL_FLOAT8_E4M3FN && type.bits == 8) memory->dtype = KVC_F8_E4M3;
   if (type.code == DL_UINT) memory->code = type.bits == 8 ? 'B' : type.bits == 16 ? 'H' : type.bits == 32 ? 'I' : 'Q';

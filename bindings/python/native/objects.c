@@ -7,7 +7,6 @@ enum { PAIR = 2, SLICE = 4 };
 
 static int is_list(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
 static Py_ssize_t list_length(PyObject *list) { return PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list); }
-static PyObject *list_item(PyObject *list, Py_ssize_t i) { return PyList_Check(list) ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i); }
 
 static int has_values(ObjectUse use) { return use == OBJECT_PUT || use == OBJECT_GET; }
 
@@ -95,8 +94,10 @@ static int fill_value(ObjectList *list, kvc_object *object, kvc_bytes *parts, Py
   if (object->part_count > limit) return slot_missing();
   if (!is_list(value)) return fill_part(list, parts, value);
   for (uint64_t i = 0; i < object->part_count; i++) {
-    PyObject *piece = list_item(value, (Py_ssize_t)i);
-    if (!piece || !fill_part(list, &parts[i], piece)) return 0;
+    PyObject *piece = PySequence_GetItem(value, (Py_ssize_t)i);
+    const int good = piece && fill_part(list, &parts[i], piece);
+    Py_XDECREF(piece);
+    if (!good) return 0;
   }
   return 1;
 }

@@ -1,11 +1,12 @@
 /* Pages that a view lends: memory that nobody may write, for the buffer protocol and DLPack, without a copy.  A page holds its view, and every
  * array made of a page holds the page; the view counts them and does not end before they do. */
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "dlpack.h"
 #include "native.h"
 
-enum { DIMS_MAX = 3 };
+enum { DIMS_MAX = 3, ENDED = -1 };
 
 /* Changes in a forked child, whose parent alone has the memory. */
 static unsigned generation;
@@ -14,8 +15,7 @@ void pages_after_fork(void) { generation++; }
 
 typedef struct Lender {
   PyObject_HEAD
-  Py_ssize_t exports; /* buffers and tensors that are in use */
-  int ended;
+  atomic_llong exports; /* buffers and tensors that are in use; ENDED */
   unsigned generation;
 } Lender;
 
@@ -36,7 +36,16 @@ static const struct Element {
 } elements[] = {[KVC_F32] = {4, "f", DL_FLOAT}, [KVC_F16] = {2, "e", DL_FLOAT}, [KVC_BF16] = {2, "H", DL_BFLOAT},
                 [KVC_F8_E4M3] = {1, "B", DL_FLOAT8_E4M3FN}, [KVC_U8] = {1, "B", DL_UINT}};
 
-static PyTypeObject *lender_type, *page_type;
+static _Atomic(PyTypeObject *) lender_type, page_type;
+
+/* The type, made once. */
+static PyTypeObject *type_of(_Atomic(PyTypeObject *) *known, PyType_Spec *spec) {
+  PyTypeObject *type = atomic_load(known), *none = NULL;
+  if (type) return type;
+  if (!(type = (PyTypeObject *)PyType_FromSpec(spec)) || atomic_compare_exchange_strong(known, &none, type)) return type;
+  Py_DECREF((PyObject *)type);
+  return none;
+}
 
 static void object_end(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
@@ -54,17 +63,25 @@ static PyObject *object_begin(PyTypeObject *type) {
 static PyObject *lender_end(PyObject *self, PyObject *none) {
   (void)none;
   Lender *lender = (Lender *)self;
-  if (lender->generation == generation && lender->exports) Py_RETURN_FALSE;
-  lender->ended = 1;
+  long long exports = 0;
+  if (lender->generation == generation && !atomic_compare_exchange_strong(&lender->exports, &exports, ENDED) && exports != ENDED) Py_RETURN_FALSE;
   Py_RETURN_TRUE;
 }
 
-static int check_lent(const Page *page) {
-  if (page->lender->generation != generation) PyErr_SetString(PyExc_BufferError, "page: the memory is the parent process's");
-  else if (page->lender->ended) PyErr_SetString(PyExc_BufferError, "page: the view was released");
-  else return 1;
+/* Counts one who reads the page; false with an exception: there is nothing to read. */
+static int lend(Page *page) {
+  if (page->lender->generation != generation) {
+    PyErr_SetString(PyExc_BufferError, "page: the memory is the parent process's");
+    return 0;
+  }
+  long long exports = atomic_load(&page->lender->exports);
+  while (exports != ENDED)
+    if (atomic_compare_exchange_weak(&page->lender->exports, &exports, exports + 1)) return 1;
+  PyErr_SetString(PyExc_BufferError, "page: the view was released");
   return 0;
 }
+
+static void give_back(Page *page) { atomic_fetch_sub(&page->lender->exports, 1); }
 
 static int is_packed(const Page *page) {
   Py_ssize_t packed = elements[page->dtype].bytes;
@@ -79,7 +96,6 @@ static int page_buffer(PyObject *self, Py_buffer *view, int flags) {
   Page *page = (Page *)self;
   const char *refused = NULL;
   view->obj = NULL;
-  if (!check_lent(page)) return -1;
   const int wants_order = (flags & (PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS) & ~PyBUF_STRIDES) != 0;
   if (flags & PyBUF_WRITABLE) refused = "page: it is read-only";
   else if ((wants_order || (flags & PyBUF_STRIDES) != PyBUF_STRIDES) && !is_packed(page)) refused = "page: an open page's heads do not lie together";
@@ -88,6 +104,7 @@ static int page_buffer(PyObject *self, Py_buffer *view, int flags) {
     PyErr_SetString(PyExc_BufferError, refused);
     return -1;
   }
+  if (!lend(page)) return -1;
   const struct Element *element = &elements[page->dtype];
   view->buf = page->data;
   view->len = element->bytes;
@@ -102,13 +119,12 @@ static int page_buffer(PyObject *self, Py_buffer *view, int flags) {
   view->internal = NULL;
   Py_INCREF(self);
   view->obj = self;
-  page->lender->exports++;
   return 0;
 }
 
 static void page_buffer_release(PyObject *self, Py_buffer *view) {
   (void)view;
-  ((Page *)self)->lender->exports--;
+  give_back((Page *)self);
 }
 
 typedef struct Tensor {
@@ -122,7 +138,7 @@ static void tensor_delete(DLManagedTensorVersioned *managed) {
   Tensor *tensor = (Tensor *)managed->context;
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE state = PyGILState_Ensure();
-  tensor->page->lender->exports--;
+  give_back(tensor->page);
   Py_DECREF((PyObject *)tensor->page);
   PyMem_Free(tensor);
   PyGILState_Release(state);
@@ -161,10 +177,13 @@ static PyObject *page_dlpack(PyObject *self, PyObject *arguments, PyObject *keyw
   PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O$OOO", names, &stream, &version, &device, &copy)) return NULL;
   Page *page = (Page *)self;
-  if (!check_lent(page) || !check_tensor_wish(version, device, copy)) return NULL;
+  if (!check_tensor_wish(version, device, copy) || !lend(page)) return NULL;
   const struct Element *element = &elements[page->dtype];
   Tensor *tensor = PyMem_Calloc(1, sizeof *tensor);
-  if (!tensor) return PyErr_NoMemory();
+  if (!tensor) {
+    give_back(page);
+    return PyErr_NoMemory();
+  }
   for (int i = 0; i < page->dim_count; i++) tensor->strides[i] = page->strides[i] / element->bytes;
   DLManagedTensorVersioned *managed = &tensor->managed;
   managed->version.major = 1;
@@ -179,12 +198,12 @@ static PyObject *page_dlpack(PyObject *self, PyObject *arguments, PyObject *keyw
   managed->tensor.strides = tensor->strides;
   PyObject *capsule = PyCapsule_New(managed, "dltensor_versioned", capsule_end);
   if (!capsule) {
+    give_back(page);
     PyMem_Free(tensor);
     return NULL;
   }
   Py_INCREF(self);
   tensor->page = page;
-  page->lender->exports++;
   return capsule;
 }
 
@@ -235,23 +254,22 @@ static PyType_Spec lender_spec = {"kvc._native.Lender", sizeof(Lender), 0, Py_TP
 static PyType_Spec page_spec = {"kvc._native.Page", sizeof(Page), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, page_slots};
 
 PyObject *lender_make(void) {
-  if (!lender_type) lender_type = (PyTypeObject *)PyType_FromSpec(&lender_spec);
-  Lender *lender = (Lender *)object_begin(lender_type);
+  Lender *lender = (Lender *)object_begin(type_of(&lender_type, &lender_spec));
   if (lender) lender->generation = generation;
   return (PyObject *)lender;
 }
 
 PyObject *page_make(PyObject *owner, PyObject *lender, PyObject *description) {
-  if (!page_type) page_type = (PyTypeObject *)PyType_FromSpec(&page_spec);
+  PyTypeObject *type = type_of(&page_type, &page_spec);
   PyObject *lengths, *strides;
   unsigned long long address;
   uint32_t dtype;
-  if (!page_type || !PyArg_ParseTuple(description, "KIOO", &address, &dtype, &lengths, &strides)) return NULL;
+  if (!type || !PyArg_ParseTuple(description, "KIOO", &address, &dtype, &lengths, &strides)) return NULL;
   if (Py_TYPE(lender) != lender_type || dtype < KVC_F32 || dtype > KVC_U8 || PyTuple_Size(lengths) > DIMS_MAX) {
     PyErr_SetString(PyExc_TypeError, "page_make: a Lender and a page are needed");
     return NULL;
   }
-  Page *page = (Page *)object_begin(page_type);
+  Page *page = (Page *)object_begin(type);
   if (!page) return NULL;
   Py_INCREF(owner);
   Py_INCREF(lender);

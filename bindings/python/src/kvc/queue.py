@@ -209,8 +209,10 @@ class Queue(Handle):
     def _end(self) -> None:
         try:
             _native.kvc_queue_release(self._handle)
-        except (Stale, Forked):
-            pass  # its store was closed, or the parent process owns it
+        except Stale:
+            return  # whoever ended it drops them: Store.close, or another thread's release
+        except Forked:
+            pass
         self._drop()
 
     def _drop(self) -> None:
