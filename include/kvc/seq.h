@@ -21,6 +21,14 @@
  * there is room, and matches end at them.  A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has
  * lost, makes the chunk its own, whole: matches find it from then on, those who hold the other keep that.
  *
+ * Parts.  Ranks of an engine that splits a model (PP: layers, TP: heads) each have a sequence of their own, whose options name its part: it takes
+ * and gives those layers and heads alone, by their numbers in the whole model, and its length is that of its part.  A layer with one KV head,
+ * as latent ones, is in every part whole; it is stored once, and may be brought by all.  Slices of equal tokens and one write_id make one chunk;
+ * readers may split the model otherwise than its writers did.  A chunk stays one writer's: where another has some of it, a rank whose slice is
+ * not there keeps its own rows under no name (tokens_shareable), and whoever has all of it takes the name.  A slice with a write_id that was given waits
+ * for its sisters as long as somebody holds it, and after the release of its writer until that lease would have lapsed; then it is dropped.
+ * Without one it has no sisters: it is found by sequences of its part, and evicted as any chunk.  All slices of a chunk go together.
+ *
  * The name of a chunk is SHA-256("kvc chunk 1" | name before it | u32 n | i32 token x n | u32 e | for each extra u32 begin in the chunk,
  * u32 count, u64 length, bytes), little-endian; before the first chunk stands the scope's fingerprint, or SHA-256("kvc position 1" |
  * fingerprint | u64 first_position) if that is not 0.  It is equal in every process, language and machine.
@@ -60,15 +68,16 @@ typedef struct kvc_extra {
 } kvc_extra;
 
 /** How a sequence is made.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: a part of the model (layer_*, head_*), precision, a tier other than the host's. */
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: a part (layer_*, head_*) of a shape with window or state layers, precision, a tier other than
+ * the host's. */
 typedef struct kvc_seq_options {
   uint32_t size;                  /**< sizeof(kvc_seq_options), by KVC_INIT */
   uint32_t flags;                 /**< KVC_SEQ_* */
   uint64_t lease_ms;              /**< milliseconds; 0: the store's; KVC_FOREVER: until release (may spill, is never dropped) */
   uint32_t layer_begin,           /**< the part this handle writes and reads (PP, TP): first layer */
-      layer_count,                /**< its layers; 0: all */
-      head_begin,                 /**< its first KV head */
-      head_count;                 /**< its KV heads; 0: all */
+      layer_count,                /**< its layers; 0: all, layer_begin is 0 then */
+      head_begin,                 /**< its first KV head, in every layer that has several */
+      head_count;                 /**< its KV heads; 0: all, head_begin is 0 then */
   const kvc_precision *precision; /**< borrowed; NULL: the scope's */
   uint64_t prefill_ns_per_token;  /**< match: cost of recomputing here, nanoseconds; 0: unknown, no cut */
   uint64_t tokens_max;            /**< match: look no further; 0: all.  A host that needs logits of the last token says n - 1 */
@@ -93,7 +102,7 @@ enum {
  * @param scope   borrowed: whose
  * @param options borrowed: how; NULL: all defaults
  * @param error   borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  FULL: seq_max
+ * @return KVC_OK.  FULL: seq_max, or a part beyond the 1,024 different ones of a scope.  RANGE: a part that the shape has not
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_create(kvc_seq **out, const kvc_scope *scope, const kvc_seq_options *options, kvc_error *error);
 
@@ -339,7 +348,8 @@ KVC_API kvc_status kvc_seq_publish(kvc_seq *seq, const void *name, size_t name_s
                                    kvc_error *error);
 
 /** A fork of a published sequence, leased.  It has the identity, write_id and privacy of the published one: of the options lease_ms,
- * KVC_SEQ_PRIVATE and write_id count, those of a match have no meaning here, and extras and first_position are refused.
+ * KVC_SEQ_PRIVATE and write_id count, those of a match have no meaning here, and extras and first_position are refused.  A part that is named
+ * must be that of the published one.
  * @param out       given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope     borrowed: whose
  * @param name      borrowed: 1..64 bytes
@@ -347,7 +357,7 @@ KVC_API kvc_status kvc_seq_publish(kvc_seq *seq, const void *name, size_t name_s
  * @param options   borrowed: how; NULL: all defaults
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  NOT_FOUND: no such name, or it lapsed.  FULL: seq_max.  UNAVAILABLE, TIMEOUT: out of reach
+ * @return KVC_OK.  NOT_FOUND: no such name, or it lapsed.  SHAPE: of another part.  FULL: seq_max.  UNAVAILABLE, TIMEOUT: out of reach
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const void *name, size_t name_size, const kvc_seq_options *options,
                                   const kvc_call *call, kvc_error *error);
@@ -361,7 +371,8 @@ KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const v
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, size_t name_size, kvc_error *error);
 
-/** Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer; of window and state layers all rows and
+/** Not built yet, KVC_ERR_UNSUPPORTED: for a sequence of a part, and for one with chunks that were written in parts.
+ * Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer; of window and state layers all rows and
  * snapshots that are held, so that what comes back can end where this one can.  It is written beside `path`, synced, and renamed: until the
  * call gives KVC_OK the file that was there stays, or none; after a crash it is the old file or the new one, whole, and a
  * ".kvc-<16 hex digits>.part" may be left beside.  Every page is checked before it is written.  The file holds what the prompt
@@ -402,7 +413,8 @@ typedef struct kvc_seq_info {
   uint64_t tokens_sealed;    /**< leading part in sealed chunks */
   uint64_t tokens_end;       /**< largest position <= tokens - 1 to which every layer can be truncated */
   uint64_t tokens_held;      /**< leading part still held somewhere; < tokens only after a lapse */
-  uint64_t tokens_shareable; /**< leading part that goes by its name; < tokens when rows from here on are derived or private */
+  uint64_t tokens_shareable; /**< leading part that goes by its name; < tokens when rows from here on are derived or private, or when their
+                                  chunk's name is another writer's */
   uint64_t bytes_device,     /**< held in device memory */
       bytes_host,            /**< held in RAM */
       bytes_nvme,            /**< held on disk */

@@ -31,8 +31,8 @@ enum { KVC_VIEW_FRAME = 1 /**< the stored bytes as KVC_U8: the 512 header bytes 
  * @param flags KVC_VIEW_*
  * @param error borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  RANGE: past the layers, or past filled(layer).  GONE: no longer held, or left out of a window layer, whose page is lent
- *         from the first row on that is held.  UNSUPPORTED: not exact (without FRAME), not sealed (with FRAME), a state layer, or not mappable
- *         (another machine).  BUSY: view_max
+ *         from the first row on that is held.  UNSUPPORTED: not exact (without FRAME), not sealed (with FRAME), a state layer, the heads of the
+ *         sequence's part came in several slices, or (with FRAME) are not all of one, or not mappable (another machine).  BUSY: view_max
  * @since 0.1.0 */
 KVC_API kvc_status kvc_view_acquire(kvc_view **out, kvc_rows *rows, const kvc_seq *seq, uint32_t layer, uint64_t token, uint32_t flags,
                                     kvc_error *error);

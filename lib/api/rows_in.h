@@ -44,8 +44,9 @@ class RowsIn {
   static void copy_lists(kvc_rows &rows, const store::Sequence &seq, Intake &in) {
     rows.token_list = in.list(rows.token_list, rows.token_count);
     rows.blocks = in.list(rows.blocks, rows.block_count);
-    const auto &shape = seq.part->shape;
-    const uint64_t heads = rows.head_count || rows.layer_begin >= shape.layer_count ? rows.head_count : shape.run_of(rows.layer_begin).kv_heads;
+    const seq::Shape &shape = seq.part->shape;
+    const uint32_t layer = rows.layer_begin - seq.part->layer_begin;
+    const uint64_t heads = rows.head_count || layer >= shape.layer_count ? rows.head_count : shape.run_of(layer).kv_heads;
     rows.k_scale = in.list(rows.k_scale, rows.layer_count * heads);
     rows.v_scale = in.list(rows.v_scale, rows.layer_count * heads);
   }

@@ -67,7 +67,7 @@ void Index::enter_name(uint32_t id) {
 void Index::leave_name(uint32_t id) {
   const auto hash_of = [this](uint32_t other) { return hash(at(other)->name); };
   const bool object = at(id)->flags & node_object;
-  if (names_watched_ && !(at(id)->flags & (node_object | node_piece))) [[unlikely]] sink_->name_left(*at(id), owner(ref_of(id)));
+  if (names_watched_ && !(at(id)->flags & (node_object | node_piece | node_partial))) [[unlikely]] sink_->name_left(*at(id), owner(ref_of(id)));
   if (object) objects_.erase(id, hash_of);
   else chunks_.erase(id, hash_of);
   (object ? named_objects_ : named_chunks_)--;
@@ -213,7 +213,7 @@ void Index::remove(uint32_t id, bool release) {
     up.children--;
     up.tick = std::max(up.tick, n.tick);
     if (up.pins || up.children) return;
-    if (!(up.flags & node_dropped) && !(release && (up.flags & node_unnamed))) {
+    if (!goes_unheld(up, release)) {
       push_if_evictable(parent.id);
       return;
     }
@@ -227,8 +227,13 @@ void Index::unpin(Ref ref, uint64_t tick, bool release) {
   n.pins--;
   n.tick = std::max(n.tick, tick);
   if (n.pins || !n.leaf()) return;
-  if ((n.flags & node_dropped) || (release && (n.flags & node_unnamed))) remove(ref.id, release);
+  if (goes_unheld(n, release)) remove(ref.id, release);
   else push_if_evictable(ref.id);
+}
+
+void Index::complete(Ref ref) {
+  Node &n = node(ref);
+  set_flags(n, n.flags & ~static_cast<uint32_t>(node_partial | node_waits));
 }
 
 void Index::drop(Ref ref) {

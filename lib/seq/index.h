@@ -36,6 +36,9 @@ enum NodeFlags : uint32_t {
   node_window = 512,  // a chunk's window rows: a piece beside it
   node_state = 1024,  // a chunk's snapshot: a piece beside it
   node_pieced = 2048,  // a chunk that has, or had, a piece beside it; the index's own
+  node_sliced = 4096,  // a chunk whose pages came in parts
+  node_partial = 8192,  // and not all of them did
+  node_waits = 16384,  // and the others may come; without a holder it goes at once
 };
 /// What a node is that stands beside a chunk and not in the tree.
 constexpr uint32_t node_piece = node_window | node_state;
@@ -67,7 +70,7 @@ class NodeSink {
  public:
   virtual ~NodeSink() = default;
   virtual void released(Ref ref, const Node &node, const Owner &owner) noexcept = 0;
-  /// Of a chunk that nobody finds any more, if that is watched.
+  /// Of a chunk that nobody finds any more, if that is watched, unless parts of it never came.
   virtual void name_left(const Node &, const Owner &) noexcept {}
 };
 
@@ -127,6 +130,8 @@ class Index {
   }
   /// `tick`: the latest use by the holder.  `release`: the holder is gone for good, so unnamed nodes that only it could reach go now.
   void unpin(Ref ref, uint64_t tick, bool release);
+  /// A chunk in parts has all of them from now on.
+  void complete(Ref ref);
   /// Takes the name out at once; the node goes when nobody holds it.
   void drop(Ref ref);
   /// Takes the name away from a node that has one and whose ancestors lost theirs: only those who hold it know it from now on.
@@ -198,6 +203,7 @@ class Index {
   void enter_name(uint32_t id);
   void leave_name(uint32_t id);
   bool goes_first(const First &first) const;
+  static bool goes_unheld(const Node &node, bool release) { return (node.flags & (node_dropped | node_waits)) || (release && (node.flags & node_unnamed)); }
   bool evict_first(const uint32_t *scope);
   void push_if_evictable(uint32_t id);
   void push(LruHeap &heap, uint32_t id, uint32_t queued);

@@ -47,8 +47,8 @@ struct HeadCover {
                   run.token_count != first->token_count))
       return unfinished(error);
     if (run.head_begin != covered)
-      return fail(error, KVC_ERR_RANGE, "layer %u: heads start at %u, %u were given: all heads of a layer are appended in one call, in order", run.layer_begin,
-                  run.head_begin, covered);
+      return fail(error, KVC_ERR_RANGE, "layer %u: heads start at %u, %u were given: all heads of a layer are appended in one call, in order", run.named(run.layer_begin),
+                  run.head_begin + run.head_shift, covered);
     covered += run.head_count;
     *complete = covered == run.layers->kv_heads;
     first = *complete ? nullptr : &run;
@@ -57,7 +57,7 @@ struct HeadCover {
   }
   kvc_status unfinished(Error &error) const {
     if (!first) return KVC_OK;
-    return fail(error, KVC_ERR_RANGE, "layer %u: %u of %u heads were given: all heads of a layer are appended in one call", first->layer_begin, covered,
+    return fail(error, KVC_ERR_RANGE, "layer %u: %u of %u heads were given: all heads of a layer are appended in one call", first->named(first->layer_begin), covered,
                 first->layers->kv_heads);
   }
 };
@@ -98,9 +98,9 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
       const bool skips = run.layers->kind == KVC_LAYER_WINDOW && run.token_begin > plan.filled[l];
       if (skips) plan.note_skip(run, l);
       if (run.layers->kind == KVC_LAYER_STATE && plan.filled[l] != seq.filled[l])
-        return fail(error, KVC_ERR_RANGE, "layer %u: a second snapshot in one call, at token %llu: a state layer takes one", l, static_cast<unsigned long long>(run.token_end()));
+        return fail(error, KVC_ERR_RANGE, "layer %u: a second snapshot in one call, at token %llu: a state layer takes one", run.named(l), static_cast<unsigned long long>(run.token_end()));
       if (plan.filled[l] != run.token_begin && !skips)
-        return fail(error, KVC_ERR_RANGE, "layer %u: rows start at token %llu, %s %llu are filled", l, static_cast<unsigned long long>(run.token_begin),
+        return fail(error, KVC_ERR_RANGE, "layer %u: rows start at token %llu, %s %llu are filled", run.named(l), static_cast<unsigned long long>(run.token_begin),
                     run.token_begin > plan.filled[l] ? "a gap:" : "an overlap:", static_cast<unsigned long long>(plan.filled[l]));
       if (complete) plan.filled[l] = run.token_end();
     }
@@ -166,7 +166,7 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, const ChunkLay
 kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, Error &error) {
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const ChunkLayout &layout = seq.part->layout;
-  if (open->held) KVC_TRY(check_held(seq.part->layout, *seq.part, open->held, chunk * seq.chunk_tokens(), error));
+  if (open->held) KVC_TRY(check_chunk(seq, open->held, chunk * seq.chunk_tokens(), error));
   plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, layout, error));
@@ -177,9 +177,9 @@ kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, E
     const uint64_t rows = std::min(seq.filled[l] > begin ? seq.filled[l] - begin : 0, seq.chunk_tokens());
     if (rows == 0 || !layout.page(l).present()) continue;
     for (const SideKind kind : {SideKind::k, SideKind::v}) {
-      const kernels::PageSide to = layout.side(own->data, l, kind), source = layout.side(from, l, kind);
+      const kernels::PageSide to = layout.side(own->data, l, kind);
       const uint64_t row_bytes = uint64_t{to.dim} * kernels::dtype_bytes(to.dtype), head_bytes = row_bytes * to.page_tokens;
-      for (uint32_t h = 0; h < layout.page(l).layers->kv_heads; h++) std::memcpy(to.data + h * head_bytes, source.data + h * head_bytes, row_bytes * rows);
+      for (uint32_t h = 0; h < layout.page(l).layers->kv_heads; h++) std::memcpy(to.data + h * head_bytes, head_rows(seq, open->held, from, l, kind, h), row_bytes * rows);
     }
     if (rows == seq.chunk_tokens() && !open->held) *page_sums(own->data, layout, l) = *page_sums(from, layout, l);
   }
@@ -200,7 +200,8 @@ void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
       OpenChunk *adopted = make<OpenChunk>(&store.resource_);
       {
         std::lock_guard lock(store.mutex_);
-        if ((adopted->held = store.index_->find_child(name, parent))) store.index_->pin(adopted->held);
+        const Ref found = store.index_->find_child(name, parent);
+        if (found && store.has_part(*seq.scope, found, *seq.part)) store.index_->pin(adopted->held = found);
       }
       if (!adopted->held) return destroy(&store.resource_, adopted);
       if (open) replaced.push_back({c - seq.sealed, open});
@@ -367,7 +368,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   if (tokens_left(seq) != UINT64_MAX) KVC_TRY(check_left(seq, most_filled(seq), error));
   Run only;  // of a call with one run, which a decode step is
   if (rows.size() == 1) {
-    KVC_TRY(resolve_run(only, rows[0], seq.part->shape, Direction::append, seq.filled, &resource_, error));
+    KVC_TRY(resolve_run(only, rows[0], *seq.part, Direction::append, seq.filled, &resource_, error));
     if (append_in_place(seq, ids, only)) return KVC_OK;
   }
   std::array<std::byte, 2048> stack;
@@ -375,7 +376,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   AppendPlan plan(seq, &scratch);
   plan.runs.assign(rows.size(), only);
   for (size_t i = 0; i < rows.size() && rows.size() > 1; i++)
-    KVC_TRY(resolve_run(plan.runs[i], rows[i], seq.part->shape, Direction::append, seq.filled, &scratch, error));
+    KVC_TRY(resolve_run(plan.runs[i], rows[i], *seq.part, Direction::append, seq.filled, &scratch, error));
   if (ids.size() > kTokensMax - seq.given) return fail(error, KVC_ERR_RANGE, "token_count %zu: a sequence has at most %llu tokens", ids.size(), static_cast<unsigned long long>(kTokensMax));
   if (!ids.empty() && ids_too_late(seq))
     return fail(error, KVC_ERR_RANGE, "token_count %zu: these ids name tokens from %llu on, rows below %llu are there: in a private sequence ids come before the rows they name, or never", ids.size(),

@@ -2,7 +2,7 @@
 
 #include "store/cut.h"
 #include "store/memory.h"
-#include "store/store.h"
+#include "store/slices.h"
 
 /// Fork and truncate: sequences that share what they have in common.
 namespace kvc::store {
@@ -43,13 +43,13 @@ kvc_status Store::fork(uint64_t *token, const Sequence &from, uint64_t tokens, E
 }
 
 /// The ids kept with a chunk are those of its name, or it is dropped and reads as gone: they will name what is appended next.
-kvc_status Store::check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error) {
+kvc_status Store::check_ids(const Sequence &seq, uint64_t chunk, Error &error) {
   const Ref ref = seq.table->refs[chunk];
   const seq::Name &name = index_->node(ref).name;
   if (name == seq::Name{}) return KVC_OK;  // of a private sequence
   thread_local seq::ChunkNamer namer;
   const uint64_t chunk_tokens = seq.chunk_tokens();
-  const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.part->layout.ids_offset());
+  const int32_t *ids = chunk_ids(*seq.scope, index_->node(ref));
   const seq::Name &parent = chunk ? index_->node(seq.table->refs[chunk - 1]).name : seq.root;
   if (static_cast<uint32_t>(ids[0]) == chunk_tokens &&
       namer.next(parent, ids + 1, static_cast<uint32_t>(chunk_tokens), chunk * chunk_tokens, seq.extras.all()) == name)
@@ -68,12 +68,12 @@ kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &er
   if (rows) {
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, seq, chunk, error));
-    KVC_TRY(check_ids(seq, chunk, slot, error));
+    KVC_TRY(check_ids(seq, chunk, error));
     seq.ids.reserve(rows);
     seq.open.reserve(1);
     open = make<OpenChunk>(&resource_);
     open->held = ref;
-    const auto *ids = reinterpret_cast<const int32_t *>(slot + seq.part->layout.ids_offset());
+    const int32_t *ids = chunk_ids(*seq.scope, index_->node(ref));
     seq.ids.assign(ids + 1, ids + 1 + std::min<uint64_t>(static_cast<uint32_t>(ids[0]), rows));  // none in a private sequence without ids
   } else {
     seq.ids.clear();

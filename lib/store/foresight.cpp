@@ -37,7 +37,7 @@ kvc_status Store::prefetch(kvc_result &result, const Sequence &seq, std::span<co
   bool lists = false;
   uint64_t end = 0;
   for (size_t i = 0; i < rows.size(); i++) {
-    KVC_TRY(resolve_place(runs[i], rows[i], seq.part->shape, seq.filled, error));
+    KVC_TRY(resolve_place(runs[i], rows[i], *seq.part, seq.filled, error));
     KVC_TRY(check_filled(runs[i], seq.filled, error));
     lists = lists || runs[i].token_list;
   }

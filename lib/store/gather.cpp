@@ -21,7 +21,7 @@ kvc_status Store::verify_page(const Part &part, Ref ref, const uint8_t *slot, ui
   if (status == KVC_OK &&
       (kernel.sum(slot + page.k_offset, page.k_bytes) != header.sections[codec::section_k_exact].sum ||
        (page.v_bytes && kernel.sum(slot + page.v_offset, page.v_bytes) != header.sections[second].sum) || KVC_FAULT("store.page.verify")))
-    status = fail(error, KVC_ERR_CORRUPT, "layer %u: the sum of a page does not match its header", layer);
+    status = fail(error, KVC_ERR_CORRUPT, "layer %u: the sum of a page does not match its header", layer + part.layer_begin);
 #ifdef KVC_MUTATE_CHECKSUM
   status = KVC_OK;
 #endif
@@ -68,12 +68,13 @@ kvc_status Store::gather_piece(const Sequence &seq, const Run &run, uint64_t tok
   uint8_t *slot;
   KVC_TRY(chunk_data(&slot, seq, chunk, error));
   const kernels::Move move{static_cast<uint32_t>(token % seq.chunk_tokens()), static_cast<uint32_t>(count), run.head_begin, run.head_count, stream};
+  const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
+  if (held && is_sliced(seq, held)) [[unlikely]] return gather_slices(seq, run, held, move, row, error);
   for (uint32_t l = 0; l < run.layer_count; l++) {
     const uint32_t layer = run.layer_begin + l;
-    const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
     if (verify_reads_ && held) {
       if (verify_page(*seq.part, held, slot, layer, error) != KVC_OK)
-        return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
+        return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", run.named(layer), static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
     }
     for (const SideKind kind : {SideKind::k, SideKind::v})
       if (run.side(kind).present) kernel.rows_out(run.side(kind).from(l, row), layout.side(slot, layer, kind), move);
@@ -140,7 +141,7 @@ kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, Error 
     end = (last + 1) * run.token_unit;
   }
   for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++)
-    if (end > filled[l]) return fail(error, KVC_ERR_RANGE, "layer %u: rows up to token %llu are asked for, %llu are filled", l, static_cast<unsigned long long>(end), static_cast<unsigned long long>(filled[l]));
+    if (end > filled[l]) return fail(error, KVC_ERR_RANGE, "layer %u: rows up to token %llu are asked for, %llu are filled", run.named(l), static_cast<unsigned long long>(end), static_cast<unsigned long long>(filled[l]));
   return KVC_OK;
 }
 
@@ -163,7 +164,7 @@ kvc_status Store::gather(kvc_result &result, const Sequence &seq, std::span<cons
   uint64_t bytes = 0, tokens = 0;
   bool lists = false;
   for (size_t i = 0; i < rows.size(); i++) {
-    KVC_TRY(resolve_run(runs[i], rows[i], seq.part->shape, Direction::gather, seq.filled, &scratch, error));
+    KVC_TRY(resolve_run(runs[i], rows[i], *seq.part, Direction::gather, seq.filled, &scratch, error));
     KVC_TRY(check_filled(runs[i], seq.filled, error));
     bytes += run_bytes(runs[i]);
     tokens = std::max(tokens, runs[i].token_count);

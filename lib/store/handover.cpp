@@ -99,7 +99,10 @@ kvc_status Store::attach(uint64_t *token, uint64_t *length, Scope &scope, std::s
   SequencePtr seq(nullptr, SequenceDelete{&resource_});
   kvc_status status = KVC_OK;
   try {
-    seq = copy_of(*handover->snapshot);
+    const Part *part;
+    status = find_part(&part, scope, o, error);
+    if (status == KVC_OK && (o.layer_count || o.head_count) && part != handover->snapshot->part) status = fail(error, KVC_ERR_SHAPE, "the options name another part of the shape than the sequence was published with");
+    if (status == KVC_OK) seq = copy_of(*handover->snapshot);
   } catch (const std::bad_alloc &) {
     status = fail(error, KVC_ERR_NO_MEMORY, "attach: the system refused memory");
   }

@@ -4,7 +4,7 @@
 #include "kernels/rows.h"
 #include "seq/flags_of.h"
 #include "store/object.h"
-#include "store/store.h"
+#include "store/slices.h"
 #include "store/typed.h"
 
 /// What a store tells about itself, and the check of everything it holds.
@@ -33,7 +33,7 @@ void Store::info(kvc_store_info &info) {
     for (uint32_t up = id; node && node->pins && up && !held[up]; up = index_->parent(index_->ref_of(up)).id) held[up] = true;
   }
   for (uint32_t id = 1; id < index_->node_count_max(); id++)
-    if (const seq::Node *node = index_->live(id); node && !held[id]) evictable += slab_.bytes(slot_id(index_->owner(index_->ref_of(id))));
+    if (const seq::Node *node = index_->live(id); node && !held[id]) evictable += held_bytes(index_->ref_of(id));
   info.memory_pinned = info.memory_used - evictable;
 }
 
@@ -94,12 +94,14 @@ void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
     return;
   }
   const Piece piece = seq::flags_of(held) & seq::node_window ? Piece::window : seq::flags_of(held) & seq::node_state ? Piece::state : Piece::main;
-  const ChunkLayout &layout = node.scope->layout_of(piece);
-  for (uint32_t l = 0; l < layout.layer_count(); l++) {
-    const ChunkLayout::Page &page = layout.page(l);
-    if (!page.present()) continue;
-    (void)count(uint64_t{page.k_bytes} + page.v_bytes, [&](Error &bad) { return verify_page(*node.scope, node.ref, slot, l, bad); });
-  }
+  each_slice(*node.scope, held, [&](const Part &part, uint8_t *slot_of_part) {
+    const ChunkLayout &layout = part.layout_of(piece);
+    for (uint32_t l = 0; l < layout.layer_count(); l++) {
+      const ChunkLayout::Page &page = layout.page(l);
+      if (!page.present()) continue;
+      (void)count(uint64_t{page.k_bytes} + page.v_bytes, [&](Error &bad) { return verify_page(part, node.ref, slot_of_part, l, bad); });
+    }
+  });
 }
 
 kvc_status Store::verify(kvc_verify_info &info, Error &error) {

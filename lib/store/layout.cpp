@@ -8,12 +8,12 @@ static_assert(static_cast<uint32_t>(kernels::Dtype::f32) == KVC_F32 && static_ca
               static_cast<uint32_t>(kernels::Dtype::bf16) == KVC_BF16 && static_cast<uint32_t>(kernels::Dtype::f8_e4m3) == KVC_F8_E4M3 &&
               static_cast<uint32_t>(kernels::Dtype::u8) == KVC_U8);
 
-void ChunkLayout::init(const seq::Shape &shape, Piece piece) {
+void ChunkLayout::init(const seq::Shape &shape, Piece piece, uint64_t head_bytes) {
   chunk_tokens_ = shape.chunk_tokens;
   pages_.reserve(shape.layer_count);
-  all_present_ = piece == Piece::main && std::all_of(shape.runs.begin(), shape.runs.end(), [](const seq::LayerRun &run) { return piece_of(run.kind) == Piece::main; });
+  all_present_ = piece == Piece::main && std::all_of(shape.runs.begin(), shape.runs.end(), [](const seq::LayerRun &run) { return run.kv_heads && piece_of(run.kind) == Piece::main; });
   if (!all_present_) ordinals_.reserve(shape.layer_count);
-  uint64_t at = 0;
+  uint64_t at = head_bytes;
   uint32_t present = 0;
   for (const seq::LayerRun &run : shape.runs) {
     const uint64_t rows = piece_of(run.kind) == piece ? static_cast<uint64_t>(run.kv_heads) * run.page_rows(shape.chunk_tokens) : 0;

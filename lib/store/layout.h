@@ -26,8 +26,8 @@ constexpr Piece piece_of(uint32_t layer_kind) {
 class ChunkLayout {
  public:
   explicit ChunkLayout(std::pmr::memory_resource *resource) : pages_(resource), ordinals_(resource) {}
-  /// Of the layers that are in this piece; the others have no page in it.
-  void init(const seq::Shape &shape, Piece piece = Piece::main);
+  /// Of the layers that are in this piece; the others, and those without heads, have no page in it.  `head_bytes` in front are somebody else's.
+  void init(const seq::Shape &shape, Piece piece = Piece::main, uint64_t head_bytes = 0);
 
   struct Page {
     uint64_t k_offset, v_offset;

@@ -29,14 +29,15 @@ struct Store::Walk {
   }
 };
 
-/// Appends to `table` the chunks of the walk that are held; true when it ended because one was not.
-bool Store::walk_held(Table &table, Walk &walk) {
+/// Appends to its table the chunks of the walk that are held; true when it ended because one was not.
+bool Store::walk_held(const Sequence &seq, Walk &walk) {
+  Table &table = *seq.table;
   for (size_t want = 1; size_t n = walk.next(want); want = std::min(want * 2, Walk::batch_max)) {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < n; i++) index_->prefetch(walk.names[i]);
     for (size_t i = 0; i < n; i++) {
       const Ref ref = index_->find_child(walk.names[i], table.refs.empty() ? Ref{} : table.refs.back());
-      if (!ref) return true;
+      if (!ref || !has_part(*seq.scope, ref, *seq.part)) return true;
       table.refs.push_back(ref);
     }
   }
@@ -76,7 +77,7 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   bool absent = false;
   try {
     table.refs.reserve(std::min<uint64_t>(look / chunk_tokens, 64));
-    absent = walk_held(table, walk);
+    absent = walk_held(*seq, walk);
   } catch (...) {
     table_unref(seq->table);
     throw;
@@ -97,10 +98,10 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   std::fill(seq->filled.begin(), seq->filled.end(), seq->length);
   info.stop = absent ? KVC_STOP_ABSENT : KVC_STOP_END;
   info.tokens_attention = seq->length;
-  if (scope.pieced()) KVC_TRY(end_by_pieces(seq, info, peek, error));
+  if (seq->part->pieced()) KVC_TRY(end_by_pieces(seq, info, peek, error));
   info.tokens = info.tokens_hot = seq->length;
   const uint64_t rate = gather_bytes_per_ms_.load(std::memory_order_relaxed);
-  info.fetch_us = rate ? seq->sealed * scope.layout.payload_bytes() * 1000 / rate : 0;
+  info.fetch_us = rate ? seq->sealed * seq->part->layout.payload_bytes() * 1000 / rate : 0;
   info.prefill_us = static_cast<uint64_t>(std::min(static_cast<double>(seq->length) * static_cast<double>(o.prefill_ns_per_token) / 1000, 0x1p62));
   if (peek) {
     table_unref(seq->table);

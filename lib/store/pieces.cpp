@@ -33,7 +33,7 @@ void Store::AppendPlan::note_skip(const Run &run, uint32_t layer) {
   if (seen <= skip_seen) return;
   skip_seen = seen;
   skip_to = run.token_begin;
-  skip_layer = layer;
+  skip_layer = run.named(layer);
   skip_window = run.layers->window;
 }
 

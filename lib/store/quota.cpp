@@ -7,7 +7,8 @@ using base::fail;
 
 /// True: something of a scope that would have too much with `bytes` more went.  Under the lock.
 bool Store::evict_over_quota(Scope &scope, uint64_t bytes) {
-  if (!scope.exceeds_quota(bytes) || !index_->evict_of(scope.id)) return false;
+  if (!scope.exceeds_quota(bytes)) return false;
+  if (!index_->evict_of(scope.id)) return end_waiting(&scope);
   metrics_.evicted_chunks.fetch_add(1, std::memory_order_relaxed);
   metrics_.evicted_by_quota.fetch_add(1, std::memory_order_relaxed);
   return true;

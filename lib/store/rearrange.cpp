@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "store/memory.h"
-#include "store/store.h"
+#include "store/slices.h"
 
 /// Sequences that become others: for beam search, and with fewer tokens.
 namespace kvc::store {
@@ -12,7 +12,7 @@ using base::fail;
 
 kvc_status Store::reorder(std::span<Sequence *const> seqs, std::span<const uint32_t> source, Error &error) {
   for (size_t i = 1; i < seqs.size(); i++)
-    if (seqs[i]->scope != seqs[0]->scope) return fail(error, KVC_ERR_SHAPE, "seqs[%zu] is of another scope than seqs[0]", i);
+    if (seqs[i]->part != seqs[0]->part) return fail(error, KVC_ERR_SHAPE, "seqs[%zu] is of another %s than seqs[0]", i, seqs[i]->scope != seqs[0]->scope ? "scope" : "part of the shape");
   std::pmr::vector<Sequence *> made(seqs.size(), nullptr, &resource_);
   kvc_status status = KVC_OK;
   try {
@@ -61,15 +61,15 @@ kvc_status Store::copy_kept(uint8_t *to, const Sequence &from, std::span<const u
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, from, chunk, error));
     const Ref ref = chunk < from.sealed ? from.table->refs[chunk] : from.open[chunk - from.sealed]->held;
-    if (ref && (i == 0 || kept[i - 1] / chunk_tokens != chunk)) KVC_TRY(check_held(layout, *from.part, ref, chunk * chunk_tokens, error));
+    if (ref && (i == 0 || kept[i - 1] / chunk_tokens != chunk)) KVC_TRY(check_chunk(from, ref, chunk * chunk_tokens, error));
     size_t count = 1;
     while (i + count < kept.size() && kept[i + count] == kept[i] + count && kept[i + count] / chunk_tokens == chunk) count++;
     for (uint32_t l = 0; l < layout.layer_count(); l++)
       for (const SideKind kind : {SideKind::k, SideKind::v}) {
-        const kernels::PageSide out = layout.side(to, l, kind), in = layout.side(slot, l, kind);
+        const kernels::PageSide out = layout.side(to, l, kind);
         const uint64_t row_bytes = uint64_t{out.dim} * kernels::dtype_bytes(out.dtype), head_bytes = row_bytes * out.page_tokens;
         for (uint32_t h = 0; h < layout.page(l).layers->kv_heads; h++)
-          std::memcpy(out.data + h * head_bytes + i * row_bytes, in.data + h * head_bytes + kept[i] % chunk_tokens * row_bytes, count * row_bytes);
+          std::memcpy(out.data + h * head_bytes + i * row_bytes, head_rows(from, ref, slot, l, kind, h) + kept[i] % chunk_tokens * row_bytes, count * row_bytes);
       }
     i += count;
   }
@@ -87,8 +87,7 @@ void Store::keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_
       to.ids.push_back(from.ids[at - from.sealed_tokens()]);
       continue;
     }
-    const uint8_t *slot = slot_data(index_->node(from.table->refs[chunk]));
-    to.ids.push_back(reinterpret_cast<const int32_t *>(slot + from.part->layout.ids_offset())[1 + at % from.chunk_tokens()]);
+    to.ids.push_back(chunk_ids(*from.scope, index_->node(from.table->refs[chunk]))[1 + at % from.chunk_tokens()]);
   }
 }
 

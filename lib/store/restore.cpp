@@ -52,6 +52,7 @@ kvc_status Store::Restoring::begin(Scope &scope, const kvc_seq_options &options,
   kvc_seq_options o = options;
   o.first_position = table.first_position;
   KVC_TRY(store.make_sequence(&seq, scope, o, error));
+  if (!seq->part->is_whole()) return fail(error, KVC_ERR_SHAPE, "the file holds all layers and heads: the options name a part of them");
   seq->is_private = table.is_private;
   seq->extras = table.extras;
   seq->truncated_to = table.truncated_to;
@@ -72,7 +73,7 @@ void Store::Restoring::adopt() {
     const uint64_t before = seq->sealed;
     while (seq->sealed < std::min(before + batch, named)) {
       const Ref ref = store.index_->find_child(table.chunks[seq->sealed].name, seq->tip());
-      if ((absent = !ref || !is_same_writer(ref))) break;
+      if ((absent = !ref || !store.has_part(*seq->scope, ref, *seq->part) || !is_same_writer(ref))) break;
       seq->table->refs.push_back(ref);
       seq->sealed++;
     }

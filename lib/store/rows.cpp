@@ -234,7 +234,31 @@ kvc_status check_plain(const kvc_rows &rows, Error &error) {
   return KVC_OK;
 }
 
-kvc_status resolve_geometry(Run &run, const kvc_rows &rows, const seq::Shape &shape, Error &error) {
+/// Rows name layers and heads of the model.
+kvc_status resolve_in_part(Run &run, const kvc_rows &rows, const Part &part, Error &error) {
+  const uint32_t begin = part.layer_begin, end = part.layer_end();
+  if (rows.layer_begin < begin || rows.layer_begin >= end || rows.layer_count > end - rows.layer_begin)
+    return fail(error, KVC_ERR_RANGE, "layer %u is not in this sequence's part, layers %u..%u", rows.layer_begin < begin || rows.layer_begin >= end ? rows.layer_begin : end,
+                begin, end - 1);
+  run.layer_shift = begin;
+  run.layer_begin = rows.layer_begin - begin;
+  run.layer_count = rows.layer_count;
+  run.layers = &part.shape.run_of(run.layer_begin);
+  if (run.layer_begin + rows.layer_count > run.layers->layer_begin + run.layers->layer_count)
+    return fail(error, KVC_ERR_SHAPE, "layers [%u, +%u) are of different geometry: one run for each", rows.layer_begin, rows.layer_count);
+  if (rows.head_count == 0 && rows.head_begin)
+    return fail(error, KVC_ERR_ARGUMENT, "head_begin %u with head_count 0, which means all heads", rows.head_begin);
+  const uint32_t heads = run.layers->kv_heads, first = run.head_shift = part.head_begin_of(run.layer_begin);
+  run.head_count = rows.head_count ? rows.head_count : heads;
+  if (rows.head_count && (rows.head_begin < first || rows.head_begin >= first + heads || rows.head_count > first + heads - rows.head_begin))
+    return fail(error, KVC_ERR_RANGE, "heads [%u, +%u) are not in this sequence's part, heads %u..%u of layer %u", rows.head_begin, rows.head_count, first, first + heads - 1, rows.layer_begin);
+  run.head_begin = rows.head_count ? rows.head_begin - first : 0;
+  return KVC_OK;
+}
+
+kvc_status resolve_geometry(Run &run, const kvc_rows &rows, const Part &part, Error &error) {
+  if (!part.is_whole()) [[unlikely]] return resolve_in_part(run, rows, part, error);
+  const seq::Shape &shape = part.shape;
   if (rows.layer_begin >= shape.layer_count || rows.layer_count > shape.layer_count - rows.layer_begin)
     return fail(error, KVC_ERR_RANGE, "layers [%u, +%u): the shape has %u", rows.layer_begin, rows.layer_count, shape.layer_count);
   run.layer_begin = rows.layer_begin;
@@ -273,14 +297,14 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
       for (uint32_t l = 0; l < run.layer_count; l++) least = std::min(least, filled[run.layer_begin + l]);
       if (least <= rows.token_begin)
         return fail(error, KVC_ERR_RANGE, "token_begin %llu: layer %u has %llu rows", static_cast<unsigned long long>(rows.token_begin),
-                    run.layer_begin, static_cast<unsigned long long>(least));
+                    run.named(run.layer_begin), static_cast<unsigned long long>(least));
       run.token_count = least - rows.token_begin;
     }
   }
   run.row_count = run.token_count;
   if (run.layers->kind == KVC_LAYER_STATE) {
     if (rows.token_list)
-      return fail(error, KVC_ERR_ARGUMENT, "token_list: layer %u is a state layer, which has one snapshot for the whole range", run.layer_begin);
+      return fail(error, KVC_ERR_ARGUMENT, "token_list: layer %u is a state layer, which has one snapshot for the whole range", run.named(run.layer_begin));
     run.row_count = 1;
   }
   if (run.token_begin + run.token_count < run.token_begin || rows.slot_begin + run.token_count < rows.slot_begin)
@@ -292,7 +316,7 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
 
 }  // namespace
 
-kvc_status resolve_place(Run &run, const kvc_rows &rows, const seq::Shape &shape, std::span<const uint64_t> filled, Error &error) {
+kvc_status resolve_place(Run &run, const kvc_rows &rows, const Part &part, std::span<const uint64_t> filled, Error &error) {
   run = Run{};
   kvc_rows place = rows;
   place.k = place.v = {};
@@ -300,15 +324,15 @@ kvc_status resolve_place(Run &run, const kvc_rows &rows, const seq::Shape &shape
   place.block_tokens = 0;
   place.block_count = place.slot_begin = 0;
   KVC_TRY(check_plain(place, error));
-  KVC_TRY(resolve_geometry(run, place, shape, error));
+  KVC_TRY(resolve_geometry(run, place, part, error));
   return resolve_tokens(run, place, Direction::gather, filled, error);
 }
 
-kvc_status resolve_run(Run &run, const kvc_rows &rows, const seq::Shape &shape, Direction direction, std::span<const uint64_t> filled,
+kvc_status resolve_run(Run &run, const kvc_rows &rows, const Part &part, Direction direction, std::span<const uint64_t> filled,
                        std::pmr::memory_resource *scratch, Error &error) {
   run = Run{};
   KVC_TRY(check_plain(rows, error));
-  KVC_TRY(resolve_geometry(run, rows, shape, error));
+  KVC_TRY(resolve_geometry(run, rows, part, error));
   KVC_TRY(resolve_tokens(run, rows, direction, filled, error));
   Touched touched;
   if (rows.block_tokens) KVC_TRY(scan_blocks(touched, rows, run.row_count, direction, scratch, error));

@@ -33,7 +33,7 @@ kvc_status Store::write_id_of(std::array<uint8_t, 16> &out, const Sequence &seq,
 kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error) {
   uint8_t *slot;
   KVC_TRY(chunk_data(&slot, seq, chunk, error));
-  KVC_TRY(check_ids(seq, chunk, slot, error));
+  KVC_TRY(check_ids(seq, chunk, error));
   const seq::Node &node = index_->node(seq.table->refs[chunk]);
   SavedChunk &saved = table.chunks[chunk];
   // Whose name was taken away (kvc_scope_clear) is its holder's alone, and so is the file, with all that comes behind.
@@ -54,6 +54,15 @@ kvc_status Store::check_held_page(const Sequence &seq, uint64_t chunk, uint32_t 
   const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
   if (!held || verify_page(*seq.part, held, slot, layer, error) == KVC_OK) return KVC_OK;
   return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
+}
+
+kvc_status Store::check_unsliced(const Sequence &seq, Error &error) const {
+  if (!seq.part->is_whole()) return fail(error, KVC_ERR_UNSUPPORTED, "the sequence is of a part of the shape: parts are not saved yet");
+  const auto sliced = [&](Ref ref) { return index_->held(ref) && is_sliced(seq, ref); };
+  for (uint64_t c = 0; c < seq.sealed + seq.open.size(); c++)
+    if (const Ref ref = c < seq.sealed ? seq.table->refs[c] : seq.open[c - seq.sealed] ? seq.open[c - seq.sealed]->held : Ref{}; sliced(ref))
+      return fail(error, KVC_ERR_UNSUPPORTED, "the chunk at token %llu was written in parts: such chunks are not saved yet", static_cast<unsigned long long>(c * seq.chunk_tokens()));
+  return KVC_OK;
 }
 
 kvc_status Store::describe(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error) {
@@ -132,6 +141,7 @@ kvc_status Store::save_chunk(SaveWriter &writer, const SaveTable &table, const S
 }
 
 kvc_status Store::save(const Sequence &seq, const char *path, Error &error) {
+  KVC_TRY(check_unsliced(seq, error));
   KVC_TRY(check_left(seq, *std::max_element(seq.filled.begin(), seq.filled.end()), error));
   SaveTable table(&resource_);
   PiecesOut out(*this);

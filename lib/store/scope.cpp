@@ -151,6 +151,7 @@ void Store::scope_clear(kvc_result &result, Scope &scope) {
   reap(clock_.now_ns());
   reads_.settle(*index_);
   const uint64_t count = scope.chunk_count + scope.object_count, bytes = scope.bytes_host;
+  end_waiting(&scope);
   scope.key_order.clear();
   clearing_ = true;
   index_->clear(scope.id);

@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <list>
 #include <memory_resource>
 #include <utility>
 
@@ -12,9 +13,10 @@ namespace kvc::store {
 
 /// Whose cache, of which shape.  Shared by every handle and sequence with the same names; lives while any of them, or anything stored, does.
 struct Scope : Part {
-  explicit Scope(std::pmr::memory_resource *resource) : Part(resource), key_order(resource) {}
+  explicit Scope(std::pmr::memory_resource *resource) : Part(resource), parts(resource), splits(resource), key_order(resource) {}
 
   seq::Name name{};
+  std::pmr::list<Part> parts, splits;  // that sequences or slots were made of; each stays as long as the scope.  Under the store's lock
   uint32_t id = 0;
   uint32_t users = 0;  // handles, sequences, views of open chunks; under the store's lock, as is all that follows but the atomic counts
   uint64_t chunk_count = 0, piece_count = 0, object_count = 0, seq_count = 0, bytes_host = 0;

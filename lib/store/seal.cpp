@@ -50,7 +50,8 @@ void Store::write_headers(const Sequence &seq, const ChunkLayout &layout, uint8_
     if (!page_sums(slot, layout, l)->valid) sum_page(slot, layout, l);
     const PageSums sums = *page_sums(slot, layout, l);
     header.flags = seq.is_private || left_out ? static_cast<uint32_t>(codec::frame_private) : 0;
-    header.layer = l;
+    header.layer = l + seq.part->layer_begin;
+    header.head_begin = static_cast<uint16_t>(seq.part->head_begin_of(l));
     header.head_count = static_cast<uint16_t>(run.kv_heads);
     header.k_dim = static_cast<uint16_t>(run.kind == KVC_LAYER_STATE ? 0 : run.k_dim);
     header.v_dim = static_cast<uint16_t>(run.kind == KVC_LAYER_STATE ? 0 : run.v_dim);
@@ -71,6 +72,12 @@ void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, co
   ids[0] = static_cast<uint32_t>(known);
   if (known) std::memcpy(ids + 1, seq.ids.data() + first, known * sizeof(int32_t));
   if (seq.pieces) std::memcpy(open.data + layout.write_id_offset(), open.write_id, write_id_bytes);
+  if (!seq.part->is_whole()) {
+    auto *slice = std::construct_at(Slice::in(open.data));
+    slice->part = seq.part;
+    slice->slot = open.slot;
+    std::copy(std::begin(open.write_id), std::end(open.write_id), slice->write_id);
+  }
 }
 
 /// The chunk joins the table, as itself or as the one that was there first.  Its index node was reserved.
@@ -84,7 +91,6 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
       KVC_CHECK(name_chunk(seq, chunk));
       node.name = seq.names[chunk - seq.sealed];
     }
-    node.flags = seq.is_private ? static_cast<uint32_t>(seq::node_unnamed) : 0;
     node.payload = reinterpret_cast<uint64_t>(open.data);
     write_chunk(seq, open, chunk, node.name);
   }
@@ -95,7 +101,13 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
     index_->unname(ref);
     ref = {};
   }
-  if (own && !seq.is_private && !ref) {
+  bool alone = seq.is_private;
+  if (ref && own && !has_part(*seq.scope, ref, *seq.part) && !add_slice(seq, open, ref, chunk)) [[unlikely]] {
+    if (seq.part->is_whole()) index_->unname(ref);  // all of a chunk is more than some of it
+    else alone = true;                              // no chunk mixes writers: until the other is all there, this one's rows are its own
+    ref = {};
+  }
+  if (own && !alone && !ref) {
     // Who failed its check has no name any more, nor has who left it to us: what comes after them can be found by nobody, and what came after
     // them leaves its name to what can.
     if (parent && (!index_->held(parent) || index_->node(parent).flags & seq::node_unnamed)) node.flags |= seq::node_unnamed;
@@ -106,6 +118,8 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
     index_->pin(ref);
     if (pieces) use_pieces_of(seq, *pieces, ref, chunk);
   } else {
+    if (alone) node.flags |= seq::node_unnamed;
+    if (!seq.part->is_whole()) node.flags |= seq::node_sliced | seq::node_partial | (seq.write_id_given && !(node.flags & seq::node_unnamed) ? seq::node_waits : 0u);
     node.tick = next_tick();
     ref = index_->insert(node, parent, owner_of(open.slot, *seq.scope));
     Scope &scope = *seq.scope;
@@ -115,7 +129,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
     open_bytes_.fetch_sub(slab_.bytes(open.slot), std::memory_order_relaxed);
     open.slot = {};  // the node's now
     if (pieces) seq.pieces->pending.push_back(chunk);
-    if (index_->names_watched()) [[unlikely]] tell_stored(seq, ref, chunk);
+    if (index_->names_watched() && seq.part->is_whole()) [[unlikely]] tell_stored(seq, ref, chunk);
   }
   open_chunk_unref(&open);
   // The new tip holds all before it.

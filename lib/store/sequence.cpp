@@ -17,9 +17,6 @@ constexpr uint32_t kSeqFlagsKnown = KVC_SEQ_PRIVATE | KVC_SEQ_NO_CUT | KVC_SEQ_P
 kvc_status check_seq_options(const kvc_seq_options &o, const Scope &scope, Error &error) {
   if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape: it holds objects only");
   if (o.flags & ~kSeqFlagsKnown) return fail(error, KVC_ERR_TOO_NEW, "seq flags 0x%x: unknown bits", o.flags & ~kSeqFlagsKnown);
-  if (o.layer_begin || (o.layer_count && o.layer_count != scope.shape.layer_count))
-    return fail(error, KVC_ERR_UNSUPPORTED, "layers [%u, +%u) of %u: parts of a shape are not built yet", o.layer_begin, o.layer_count, scope.shape.layer_count);
-  if (o.head_begin || o.head_count) return fail(error, KVC_ERR_UNSUPPORTED, "heads [%u, +%u): parts of a shape are not built yet", o.head_begin, o.head_count);
   if (o.precision) return fail(error, KVC_ERR_UNSUPPORTED, "precision: pages are exact in this build");
   if (o.tier > KVC_TIER_REMOTE) return fail(error, KVC_ERR_ARGUMENT, "tier %u: no such tier", o.tier);
   if (o.tier && o.tier != KVC_TIER_HOST) return fail(error, KVC_ERR_UNSUPPORTED, "tier %u: this build has the host tier only", o.tier);
@@ -40,9 +37,11 @@ kvc_status check_attach_options(const kvc_seq_options &o, const Scope &scope, Er
 
 kvc_status Store::make_sequence(SequencePtr *out, Scope &scope, const kvc_seq_options &o, Error &error) {
   KVC_TRY(check_seq_options(o, scope, error));
+  const Part *part;
+  KVC_TRY(find_part(&part, scope, o, error));
   SequencePtr seq(make<Sequence>(&resource_, &resource_), SequenceDelete{&resource_});
   seq->scope = &scope;
-  seq->part = &scope;
+  seq->part = part;
   seq->is_private = (o.flags & KVC_SEQ_PRIVATE) != 0;
   seq->lease_ns = o.lease_ms ? base::ns_of_ms(o.lease_ms) : lease_ns_;
   std::memcpy(seq->write_id, o.write_id, sizeof seq->write_id);
@@ -143,14 +142,15 @@ void Store::seq_release(Sequence &seq, const base::Token &token) {
   const Aging aging(*this, *seq.scope);
   std::unique_lock lock(mutex_);
   if (seq_handles_.lapsed(token)) take_up(seq);  // to let go of private chunks below
+  const bool waits = !seq_handles_.lapsed(token) && keep_waiting(seq);
   seq_handles_.remove(token);
-  let_go(seq);
+  if (!waits) let_go(seq);
   Scope *scope = seq.scope;
   scope->seq_count--;
   scope->users--;
   forget_scope(scope);
   lock.unlock();
-  SequenceDelete{&resource_}(&seq);
+  if (!waits) SequenceDelete{&resource_}(&seq);
   queues_.room_freed();
 }
 
@@ -243,7 +243,9 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   info.tokens_sealed = seq.sealed_tokens();
   info.tokens_end = truncate_end(seq);
   info.tokens_held = held < seq.sealed ? held * seq.chunk_tokens() : seq.length;
-  info.tokens_shareable = seq.is_private ? 0 : seq.length;
+  uint64_t named = seq.part->is_whole() ? held : 0;  // where another writer has some parts of a chunk, this one's rows have no name
+  while (named < held && !(index_->node(seq.table->refs[named]).flags & seq::node_unnamed)) named++;
+  info.tokens_shareable = seq.is_private ? 0 : named < held ? named * seq.chunk_tokens() : seq.length;
   uint64_t slots = held;
   for (size_t i = 0; i < seq.open.size(); i++) {
     const OpenChunk *open = seq.open[i];

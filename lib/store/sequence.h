@@ -109,6 +109,7 @@ struct Sequence : SequenceState {
   bool done = false;        // a place among those that go first is reserved
   uint64_t kept_ticks = 0;  // by which its last use counts as a later one
   TaskList<&Task::of_line> line;  // queued calls on it; under the lock of the queues
+  Sequence *later = nullptr;      // the next of those that were released and wait; under the store's lock
 };
 
 /// Complete tokens where layers differ: window and state layers do not hold back the others, if there are others.

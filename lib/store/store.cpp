@@ -132,6 +132,10 @@ kvc_status Store::close(Error &error) {
     forget(handover->snapshot);
     destroy(&resource_, handover);
   }
+  while (Sequence *waiting = waiting_) {
+    waiting_ = waiting->later;
+    forget(waiting);
+  }
   lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
   for (EventRing *ring : rings_) destroy(&resource_, ring);
   for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
@@ -158,6 +162,7 @@ void Store::released(Ref ref, const seq::Node &node, const seq::Owner &owner) no
   Scope &scope = *scopes_by_id_[owner.scope];
   scope.settle(clock_.now_ns());
   scope.bytes_host -= slab_.bytes(slot);
+  if (node.flags & seq::node_sliced) release_slices(scope, node);
   if (node.flags & seq::node_object) {
     scope.object_count--;
     if (!(node.flags & seq::node_dropped) && scope.key_order.made()) scope.key_order.erase(object_key(slot_data(node)), ref);
@@ -195,7 +200,7 @@ bool Store::reap(uint64_t now_ns) {
       metrics_.lapsed_leases.fetch_add(1, std::memory_order_relaxed);
     }
   });
-  const bool gave_back = reap_handovers(now_ns, &next);
+  const bool gave_back = reap_handovers(now_ns, &next) | reap_waiting(now_ns, nullptr, &next);
   // A use that slides its lease only moves a deadline later; a new lease ends no sooner than the shortest there can be, so a look now and
   // then is enough.
   next_lapse_ns_ = std::min(next, now_ns + 1000000u);
@@ -227,7 +232,7 @@ bool Store::evict_for_room() {
   if (reap(now_ns)) return true;
   reads_.settle(*index_);
   if (expire_for_room(now_ns)) return true;
-  if (!index_->evict()) return false;
+  if (!index_->evict()) return end_waiting(nullptr);
   metrics_.evicted_chunks.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

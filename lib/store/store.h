@@ -13,6 +13,7 @@
 #include "kvc/kvc.h"
 #include "memory/resource.h"
 #include "memory/slab.h"
+#include "seq/flags_of.h"
 #include "seq/index.h"
 #include "store/events.h"
 #include "store/expiry.h"
@@ -37,6 +38,7 @@ struct TypedPut;
 struct SavedPage;
 struct SaveTable;
 class SaveWriter;
+struct SlicePage;
 
 /// What a caller may set beyond kvc_store_options: the seams of tests.
 struct Seams {
@@ -230,7 +232,7 @@ class Store final : seq::NodeSink {
   uint64_t leading_held(const Sequence &seq) const;
   bool lapse(Sequence &seq);
   void take_up(Sequence &seq);
-  kvc_status check_ids(const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error);
+  kvc_status check_ids(const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
 
   // rearrange.cpp
@@ -245,7 +247,7 @@ class Store final : seq::NodeSink {
 
   // match.cpp
   struct Walk;
-  bool walk_held(Table &table, Walk &walk);
+  bool walk_held(const Sequence &seq, Walk &walk);
   kvc_status end_by_pieces(SequencePtr &seq, kvc_match_info &info, bool peek, Error &error);
 
   // append.cpp, seal.cpp
@@ -303,6 +305,29 @@ class Store final : seq::NodeSink {
   void let_go_of_view(OpenChunk *open);
   kvc_status gather_beside(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
 
+  // slices.cpp: chunks in parts
+  kvc_status find_part(const Part **out, Scope &scope, const kvc_seq_options &options, Error &error);
+  /// Do the pages of the sequence's part lie elsewhere in this chunk than its own layout says?
+  bool is_sliced(const Sequence &seq, Ref ref) const { return !seq.part->is_whole() || (seq::flags_of(index_->node(ref)) & seq::node_sliced); }
+  /// Are all pages of the part there?  Under the lock.
+  bool has_part(const Scope &scope, Ref ref, const Part &part) const { return !(index_->node(ref).flags & seq::node_partial) || has_pages_of(scope, index_->node(ref), part); }
+  static bool has_pages_of(const Scope &scope, const seq::Node &node, const Part &part);
+  Slice *split_slice(const Slice &whole);
+  bool add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk);
+  void release_slices(Scope &scope, const seq::Node &node) noexcept;
+  uint64_t held_bytes(Ref ref) const;
+  const uint8_t *head_rows(const Sequence &seq, Ref held, uint8_t *slot, uint32_t layer, SideKind kind, uint32_t head) const;
+  kvc_status check_chunk(const Sequence &seq, Ref ref, uint64_t token, Error &error);
+  kvc_status gather_slices(const Sequence &seq, const Run &run, Ref ref, const kernels::Move &move, uint64_t row, Error &error);
+  kvc_status whole_page(SlicePage &out, const Sequence &seq, Ref ref, uint32_t flags, Error &error);
+  bool keep_waiting(Sequence &seq);
+  bool reap_waiting(uint64_t now_ns, const Scope *scope, uint64_t *next_ns);
+  /// All of them at once, of a scope (null: of any).
+  bool end_waiting(const Scope *scope) {
+    uint64_t next_ns = 0;
+    return waiting_ && reap_waiting(UINT64_MAX, scope, &next_ns);
+  }
+
   // lease.cpp
   void lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks);
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
@@ -314,6 +339,7 @@ class Store final : seq::NodeSink {
   kvc_status describe(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
   void list_pieces(PiecesOut &out, const Sequence &seq, Piece kind);
   kvc_status describe_pieces(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
+  kvc_status check_unsliced(const Sequence &seq, Error &error) const;
   kvc_status check_held_page(const Sequence &seq, uint64_t chunk, uint32_t layer, const uint8_t *slot, Error &error);
   kvc_status save_page(SaveWriter &writer, const SaveTable &table, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot, Error &error);
   kvc_status save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
@@ -390,6 +416,8 @@ class Store final : seq::NodeSink {
   std::pmr::map<HandoverName, Handover *> handovers_{&resource_};
   Regions regions_{&resource_};
   uint64_t next_lapse_ns_ = 0;
+  Sequence *waiting_ = nullptr;  // released ones whose last chunk waits for other parts
+  uint32_t waiting_count_ = 0;
   uint8_t write_id_seed_[32];
 
   std::atomic<uint64_t> tick_{0}, open_bytes_{0}, write_id_count_{0}, gather_bytes_per_ms_{0};

@@ -130,7 +130,7 @@ kvc_status resolve(ObjectRecord &out, const kvc_rows &layout, const Scope &scope
   rows.k = placed(layout.k);
   if (layers.v_dim || layout.v.data || layout.v.bytes) rows.v = placed(layout.v);  // else a latent's rope part lies behind it in one row
   Run run;
-  KVC_TRY(resolve_run(run, rows, scope.shape, Direction::append, {}, scratch, error));
+  KVC_TRY(resolve_run(run, rows, scope, Direction::append, {}, scratch, error));
   if (run.one_row && layers.k_dtype != layers.v_dtype) return fail(error, KVC_ERR_SHAPE, "k.dtype %u: the rope part's is %u, and an object is not converted; give it in v", layout.k.dtype, layers.v_dtype);
   Error meet;
   if (check_runs_apart(std::span(&run, 1), scratch, meet) != KVC_OK) return fail(error, KVC_ERR_ARGUMENT, "k and v overlap: each byte of the value belongs to one element");

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "store/piece_use.h"
+#include "store/slices.h"
 
 /// Pages lent in place.  A view holds its chunk as a sequence would: a pin on a sealed one, a use of an open one, which makes whoever writes
 /// next copy it first.
@@ -42,11 +43,15 @@ void describe_bytes(kvc_array &out, uint8_t *data, uint64_t bytes) {
   out.dim_stride = 1;
 }
 
-kvc_status check_place(const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
+/// `layer` becomes that of the sequence's part.
+kvc_status check_place(uint32_t &layer, const Sequence &seq, uint64_t token, uint32_t flags, Error &error) {
   if (flags & ~static_cast<uint32_t>(KVC_VIEW_FRAME)) return fail(error, KVC_ERR_TOO_NEW, "view flags 0x%x: unknown bits", flags & ~static_cast<uint32_t>(KVC_VIEW_FRAME));
-  if (layer >= seq.filled.size()) return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %zu", layer, seq.filled.size());
+  const uint32_t named = layer;
+  layer -= seq.part->layer_begin;
+  if (layer >= seq.filled.size() && seq.part->is_whole()) return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %zu", named, seq.filled.size());
+  if (layer >= seq.filled.size()) return fail(error, KVC_ERR_RANGE, "layer %u is not in this sequence's part, layers %u..%u", named, seq.part->layer_begin, seq.part->layer_end() - 1);
   if (token >= seq.filled[layer])
-    return fail(error, KVC_ERR_RANGE, "layer %u: the page of token %llu is asked for, %llu are filled", layer, static_cast<unsigned long long>(token), static_cast<unsigned long long>(seq.filled[layer]));
+    return fail(error, KVC_ERR_RANGE, "layer %u: the page of token %llu is asked for, %llu are filled", named, static_cast<unsigned long long>(token), static_cast<unsigned long long>(seq.filled[layer]));
   if ((flags & KVC_VIEW_FRAME) && token >= seq.sealed_tokens())
     return fail(error, KVC_ERR_UNSUPPORTED, "KVC_VIEW_FRAME: the page of token %llu has no frame before its chunk is sealed, %llu tokens are", static_cast<unsigned long long>(token),
                 static_cast<unsigned long long>(seq.sealed_tokens()));
@@ -67,40 +72,55 @@ kvc_status Store::use_window(PieceUse &use, uint64_t *left_out, const Sequence &
   return KVC_OK;
 }
 
+/// The page of a chunk in parts, or of a sequence of one: lent where all its heads lie together.
+kvc_status Store::whole_page(SlicePage &out, const Sequence &seq, Ref ref, uint32_t flags, Error &error) {
+  const uint32_t heads = out.head_count, layer = out.layer + seq.part->layer_begin, first = seq.part->head_begin_of(out.layer);
+  out = page_in(*seq.scope, index_->node(ref), layer, first);
+  if (out.head_count < heads)
+    return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: heads %u..%u came in several parts, the first with heads %u..%u: gather them", layer, first, first + heads - 1, first, first + out.head_count - 1);
+  if ((flags & KVC_VIEW_FRAME) && (out.head || out.head_count > heads))
+    return fail(error, KVC_ERR_UNSUPPORTED, "KVC_VIEW_FRAME: layer %u: the frame has %u heads, this sequence's part %u of them", layer, out.head + out.head_count, heads);
+  out.head_count = heads;
+  return KVC_OK;
+}
+
 kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
-  KVC_TRY(check_place(seq, layer, token, flags, error));
-  const ChunkLayout &layout = seq.part->layout_of_layer(layer);
+  KVC_TRY(check_place(layer, seq, token, flags, error));
   const uint64_t chunk = token / seq.chunk_tokens();
   PieceUse use(*this);
   uint64_t left_out = 0;  // rows of the page that are not held
-  if (layout.page(layer).layers->keeps_all()) {
+  if (seq.part->shape.run_of(layer).keeps_all()) {
     KVC_TRY(chunk_data(&use.data, seq, chunk, error));
     use.open = chunk < seq.sealed ? nullptr : seq.open[chunk - seq.sealed];
     use.held = use.open ? use.open->held : seq.table->refs[chunk];
   } else {
     KVC_TRY(use_window(use, &left_out, seq, layer, token, flags, error));
   }
-  uint8_t *const slot = use.data;
   OpenChunk *const open = use.open;
   const Ref ref = use.held;
-  if (verify_reads_ && ref && verify_page(*seq.part, ref, slot, layer, error) != KVC_OK)
-    return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
+  SlicePage at{seq.part, use.data, layer, 0, seq.part->shape.run_of(layer).kv_heads, 0};
+  if (ref && is_sliced(seq, ref)) KVC_TRY(whole_page(at, seq, ref, flags, error));
+  if (verify_reads_ && ref && verify_page(*at.part, ref, at.slot, at.layer, error) != KVC_OK)
+    return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", layer + seq.part->layer_begin, static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
   *token_out = view_handles_.add(ref ? held_word(ref) : held_word(open));
   if (!*token_out) return fail(error, KVC_ERR_BUSY, "%u views are held: release some or raise view_max", view_handles_.live_count());
   hold_for_view(ref, open, *seq.scope);
-  const ChunkLayout::Page &page = layout.page(layer);
-  rows.layer_begin = layer;
+  const ChunkLayout &layout = at.part->layout_of_layer(at.layer);
+  const ChunkLayout::Page &page = layout.page(at.layer);
+  rows.layer_begin = layer + seq.part->layer_begin;
   rows.layer_count = 1;
-  rows.head_count = page.layers->kv_heads;
+  rows.head_begin = seq.part->head_begin_of(layer);
+  rows.head_count = at.head_count;
   rows.token_begin = chunk * seq.chunk_tokens() + left_out;
   rows.token_count = std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens() - left_out);
   rows.memory = KVC_MEMORY_HOST;
   if (flags & KVC_VIEW_FRAME) {
-    describe_bytes(rows.k, slot + layout.header_offset(layer), codec::frame_header_bytes);
-    describe_bytes(rows.v, slot + page.k_offset, page.padded_bytes());
+    describe_bytes(rows.k, at.slot + layout.header_offset(at.layer), codec::frame_header_bytes);
+    describe_bytes(rows.v, at.slot + page.k_offset, page.padded_bytes());
   } else {
-    describe_side(rows.k, behind(layout.side(slot, layer, SideKind::k), left_out), page.k_bytes, rows.head_count, rows.token_count);
-    describe_side(rows.v, behind(layout.side(slot, layer, SideKind::v), left_out), page.v_bytes, rows.head_count, rows.token_count);
+    left_out += uint64_t{at.head} * page.layers->page_rows(layout.chunk_tokens());
+    describe_side(rows.k, behind(layout.side(at.slot, at.layer, SideKind::k), left_out), page.k_bytes, rows.head_count, rows.token_count);
+    describe_side(rows.v, behind(layout.side(at.slot, at.layer, SideKind::v), left_out), page.v_bytes, rows.head_count, rows.token_count);
   }
   return KVC_OK;
 }

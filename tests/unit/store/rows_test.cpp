@@ -17,7 +17,8 @@ using Resolved = store::Run;
 using Random = std::independent_bits_engine<std::mt19937, 32, uint32_t>;
 
 struct Rig {
-  seq::Shape shape;
+  store::Part part{std::pmr::get_default_resource()};
+  seq::Shape &shape = part.shape;
   std::vector<uint64_t> filled;
   base::Error error;
 
@@ -32,7 +33,7 @@ struct Rig {
     filled.assign(layers, 1u << 20);
   }
   kvc_status resolve(Resolved &run, const kvc_rows &rows, Direction direction) {
-    return store::resolve_run(run, rows, shape, direction, filled, std::pmr::get_default_resource(), error);
+    return store::resolve_run(run, rows, part, direction, filled, std::pmr::get_default_resource(), error);
   }
   kvc_status apart(const std::vector<Resolved> &runs) { return store::check_runs_apart(runs, std::pmr::get_default_resource(), error); }
 };

@@ -26,7 +26,7 @@ from .layout import Layout, Side
 from .queue import Call, Queue
 from .rows import Array, Rows, SupportsDLPack
 from .scope import Found, ObjectEntry, Scope
-from .seq import Extra, Lease, Seq, reorder
+from .seq import Extra, Lease, Part, Seq, reorder
 from .shape import Layer, Shape, ShapeInfo
 from .store import Region, Store
 from .view import View
@@ -72,8 +72,8 @@ __all__ = [
     "DeviceError", "EVENT_CLEARED", "EVENT_LOST", "EVENT_MOVED", "EVENT_REMOVED", "EVENT_STORED", "Error", "Event", "Exists", "Extra",
     "F16", "F32", "F8_E4M3", "FEATURE_CUDA", "FEATURE_ETCD", "FEATURE_FABRIC", "FEATURE_URING", "FOREVER", "Forked", "Found", "Full",
     "Gone", "InputOutputError", "InternalError", "LAYER_FULL", "LAYER_LATENT", "LAYER_STATE", "LAYER_WINDOW", "Layer", "Layout",
-    "Lease", "MatchInfo", "Metrics", "MisuseError", "NoMemory", "NoSnapshot", "NotFound", "ObjectEntry", "Queue", "RETRY_LATER",
-    "RETRY_NEVER", "RETRY_NOW", "RETRY_RECOMPUTE", "ROPE_HALVES", "ROPE_NONE", "ROPE_PAIRS", "ROPE_UNSTATED", "RangeError",
+    "Lease", "MatchInfo", "Metrics", "MisuseError", "NoMemory", "NoSnapshot", "NotFound", "ObjectEntry", "Part", "Queue",
+    "RETRY_LATER", "RETRY_NEVER", "RETRY_NOW", "RETRY_RECOMPUTE", "ROPE_HALVES", "ROPE_NONE", "ROPE_PAIRS", "ROPE_UNSTATED", "RangeError",
     "ReachError", "ReadOnly", "Region", "Result", "RoomError", "Rows", "STOP_ABSENT", "STOP_COST", "STOP_DEADLINE", "STOP_END",
     "STOP_STATE", "STOP_UNREACHABLE", "STOP_WINDOW", "Scope", "ScopeInfo", "Seq", "SeqInfo", "Shape", "ShapeError", "ShapeInfo",
     "Side", "Stale", "Store", "StoreInfo", "SupportsDLPack", "SystemFailure", "TIER_DEVICE", "TIER_HOST", "TIER_NVME", "TIER_REMOTE",

@@ -18,8 +18,8 @@ from .errors import Busy, Cancelled, Corrupt, Error, Forked, NotFound, Stale, _e
 from .handle import Handle
 from .info import Event, MatchInfo, Result, VerifyInfo
 from .rows import Rows
-from .scope import Found, _exists_options, _options, _put_items, _put_options
-from .seq import Extra, Lease, Seq, _name
+from .scope import Found, _exists_options, _options, _put_items, _put_options, _range
+from .seq import Extra, Lease, Part, Seq, _name
 
 if TYPE_CHECKING:
     import asyncio
@@ -248,11 +248,11 @@ class Queue(Handle):
         return self._start(_native.queued_gather, seq, (seq._pack(rows),), _result, more, timeout_us)
 
     def match(self, scope: Scope, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (),
-              first_position: int = 0, private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, more: bool = False,
-              timeout_us: int = 0) -> Call[tuple[Seq, MatchInfo]]:
+              first_position: int = 0, private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False,
+              part: Part | None = None, more: bool = False, timeout_us: int = 0) -> Call[tuple[Seq, MatchInfo]]:
         """Scope.match."""
         flags = _native.KVC_SEQ_PRIVATE * private | _native.KVC_SEQ_NO_CUT * no_cut
-        options = (flags, lease_ms, 0, 0, 0, 0, prefill_ns_per_token, tokens_max, first_position, b"",
+        options = (flags, lease_ms, *_range(part), prefill_ns_per_token, tokens_max, first_position, part.write_id if part else b"",
                    tuple(extra._packed() for extra in extras))
         return self._start(_native.queued_match, scope, (tokens, options), partial(_match, scope), more, timeout_us)
 

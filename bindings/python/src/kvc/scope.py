@@ -10,7 +10,7 @@ from . import _native
 from .errors import Gone, NotFound, RangeError
 from .handle import Handle
 from .info import MatchInfo, Result, ScopeInfo
-from .seq import Extra, Lease, Seq, _name
+from .seq import Extra, Lease, Part, Seq, _name
 
 if TYPE_CHECKING:
     from .layout import Layout
@@ -64,31 +64,33 @@ class Scope(Handle):
 
     # ---- sequences
 
-    def sequence(self, *, private: bool = False, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0) -> Seq:
-        """An empty sequence.  A private one is never matched by others and needs no token ids."""
-        options = _options(private, lease_ms, first_position=first_position, extras=extras)
+    def sequence(self, *, private: bool = False, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
+                 part: Part | None = None) -> Seq:
+        """An empty sequence.  A private one is never matched by others and needs no token ids.  part: of a rank, which has some layers or heads."""
+        options = _options(private, lease_ms, first_position=first_position, extras=extras, part=part)
         return Seq(self, _native.kvc_seq_create(self._handle, options))
 
     @overload
     def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
               private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
-              peek: Literal[False] = False) -> tuple[Seq, MatchInfo]: ...
+              part: Part | None = None, peek: Literal[False] = False) -> tuple[Seq, MatchInfo]: ...
 
     @overload
     def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
               private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
-              peek: Literal[True]) -> tuple[None, MatchInfo]: ...
+              part: Part | None = None, peek: Literal[True]) -> tuple[None, MatchInfo]: ...
 
     def match(self, tokens: Integers, *, tokens_max: int = 0, lease_ms: int = 0, extras: Sequence[Extra] = (), first_position: int = 0,
               private: bool = False, prefill_ns_per_token: int = 0, no_cut: bool = False, timeout_us: int = 0,
-              peek: bool = False) -> tuple[Seq | None, MatchInfo]:
+              part: Part | None = None, peek: bool = False) -> tuple[Seq | None, MatchInfo]:
         """The longest stored prefix of `tokens` (list or array of integers; int32 is used in place) as a leased sequence, of length 0 if nothing is stored.
 
         tokens_max: look no further; a host that needs the logits of the last token says len(tokens) - 1.
         peek: only the info, no sequence.
+        part: what a rank has of the model; a chunk is found when all of that is stored.
         """
         flags = (_native.KVC_SEQ_PRIVATE * private | _native.KVC_SEQ_NO_CUT * no_cut | _native.KVC_SEQ_PEEK * peek)
-        options = (flags, lease_ms, 0, 0, 0, 0, prefill_ns_per_token, tokens_max, first_position, b"",
+        options = (flags, lease_ms, *_range(part), prefill_ns_per_token, tokens_max, first_position, part.write_id if part else b"",
                    tuple(extra._packed() for extra in extras))
         handle, info = _native.kvc_match(self._handle, tokens, options, timeout_us)
         return (Seq(self, handle) if handle else None), MatchInfo(*info)
@@ -193,8 +195,12 @@ def _exists_options(leading: bool, lease_ms: int | None) -> tuple[int, int, int]
     return ((_native.KVC_OBJECT_LEADING if leading else 0) | (0 if lease_ms is None else _native.KVC_OBJECT_LEASE), 0, lease_ms or 0)
 
 
-def _options(private: bool, lease_ms: int, *, first_position: int = 0, extras: Sequence[Extra] = ()) -> tuple[Any, ...]:
-    return (_native.KVC_SEQ_PRIVATE if private else 0, lease_ms, 0, 0, 0, 0, 0, 0, first_position, b"",
+def _range(part: Part | None) -> tuple[int, int, int, int]:
+    return (part.layer_begin, part.layer_count, part.head_begin, part.head_count) if part else (0, 0, 0, 0)
+
+
+def _options(private: bool, lease_ms: int, *, first_position: int = 0, extras: Sequence[Extra] = (), part: Part | None = None) -> tuple[Any, ...]:
+    return (_native.KVC_SEQ_PRIVATE if private else 0, lease_ms, *_range(part), 0, 0, first_position, part.write_id if part else b"",
             tuple(extra._packed() for extra in extras))
 
 

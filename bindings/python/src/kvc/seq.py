@@ -33,6 +33,20 @@ class Extra:
         return (self.token_begin, self.token_count, bytes(self.data))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a rank has of a model that is split by layers (PP) or KV heads (TP); counts of 0: all.  Rows name layers and heads of the whole model.
+
+    write_id: 16 bytes that the ranks of one engine share, new ones for each sequence; their slices then make one chunk.
+    """
+
+    layer_begin: int = 0
+    layer_count: int = 0
+    head_begin: int = 0
+    head_count: int = 0
+    write_id: bytes = b""
+
+
 class Lease(Handle):
     """A hold on tokens or objects that outlives what it was taken from."""
 
