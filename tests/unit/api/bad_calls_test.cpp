@@ -159,9 +159,10 @@ TEST_F(CallsTest, B109_a_sequence_of_bad_arguments_is_refused_by_value_and_rule)
     EXPECT_EQ(out, nullptr);
   };
   both([](kvc_seq_options &o) { o.flags = 8; }, KVC_ERR_TOO_NEW, {"0x8"});
-  both([](kvc_seq_options &o) { o.layer_begin = 1; }, KVC_ERR_UNSUPPORTED, {"layers [1"});
-  both([](kvc_seq_options &o) { o.layer_count = 1; }, KVC_ERR_UNSUPPORTED, {"layers [0, +1)"});
-  both([](kvc_seq_options &o) { o.head_count = 1; }, KVC_ERR_UNSUPPORTED, {"heads [0, +1)"});
+  both([](kvc_seq_options &o) { o.layer_begin = 1; }, KVC_ERR_ARGUMENT, {"layer_begin 1", "layer_count 0"});
+  both([](kvc_seq_options &o) { o.layer_begin = 1, o.layer_count = 2; }, KVC_ERR_RANGE, {"layers [1, +2)", "has 2"});
+  both([](kvc_seq_options &o) { o.head_begin = 1; }, KVC_ERR_ARGUMENT, {"head_begin 1", "head_count 0"});
+  both([](kvc_seq_options &o) { o.head_count = 3; }, KVC_ERR_RANGE, {"heads [0, +3)", "has 2"});
   both(
       [](kvc_seq_options &o) {
         static const auto p = sized<kvc_precision>();

@@ -248,7 +248,8 @@ TEST_F(SaveTest, what_cannot_be_restored_so_is_refused) {
   EXPECT_EQ(refused([](auto &o) { o.flags = 1u << 30; }), KVC_ERR_TOO_NEW);
   EXPECT_EQ(refused([&](auto &o) { o.extras = &extra, o.extra_count = 1; }), KVC_ERR_ARGUMENT);
   EXPECT_EQ(refused([](auto &o) { o.first_position = 5; }), KVC_ERR_ARGUMENT);
-  EXPECT_EQ(refused([](auto &o) { o.layer_begin = 1; }), KVC_ERR_UNSUPPORTED);
+  EXPECT_EQ(refused([](auto &o) { o.layer_begin = 1; }), KVC_ERR_ARGUMENT);
+  EXPECT_EQ(refused([](auto &o) { o.layer_count = 1; }), KVC_ERR_SHAPE);
   EXPECT_EQ(here.restore(back, "disk/none"), KVC_ERR_NOT_FOUND);
   EXPECT_EQ(here.restore(back, nullptr), KVC_ERR_ARGUMENT);
   EXPECT_EQ(here.save(seq, nullptr), KVC_ERR_ARGUMENT);
