@@ -174,6 +174,48 @@ TEST_F(PartsBranch, private_sequences_of_a_part_are_found_by_nobody) {
   EXPECT_EQ(store_info(host.store).memory_used, 0u);
 }
 
+TEST_F(PartsBranch, what_is_not_built_of_parts_is_refused_by_name) {
+  const kvc_layer window{1, KVC_LAYER_WINDOW, 8, 8, 6, 0, 20, 0, 0, {0, 0, 0}};
+  PartsHost mixed({full_layers(1, 8, 8, 6), window});
+  mixed.expect_refused(mixed.try_create(tp(0, 2)), KVC_ERR_UNSUPPORTED, {"heads [0, +4)", "window or state layers"});
+  EXPECT_EQ(mixed.try_create({0, 2, 0, 8}), KVC_OK) << "all of it";
+  write(2, 40);
+  const std::string path = testing::TempDir() + "kvc_parts_save";
+  host.expect_refused(kvc_seq_save(writers[0], path.c_str(), nullptr, &host.error), KVC_ERR_UNSUPPORTED, {"part"});
+  uint64_t length = 0;
+  SeqHandle seq = host.match(whole, tokens, &length);
+  ASSERT_EQ(length, 32u);
+  host.expect_refused(kvc_seq_save(seq, path.c_str(), nullptr, &host.error), KVC_ERR_UNSUPPORTED, {"token 0", "in parts"});
+}
+
+TEST_F(PartsBranch, a_chunk_is_told_of_once_when_all_of_it_is_there) {
+  kvc_queue *queue = nullptr;
+  ASSERT_EQ(kvc_queue_create(&queue, host.store, nullptr, &host.error), KVC_OK) << host.error.message;
+  ASSERT_EQ(kvc_event_watch(queue, host.scope, KVC_EVENT_STORED | KVC_EVENT_REMOVED, &host.error), KVC_OK) << host.error.message;
+  const auto events = [&] {
+    std::vector<kvc_event> out(16);
+    for (kvc_event &e : out) e = sized<kvc_event>();
+    size_t count = 0;
+    EXPECT_EQ(kvc_event_drain(out.data(), out.size(), &count, queue, &host.error), KVC_OK) << host.error.message;
+    out.resize(count);
+    return out;
+  };
+  SeqHandle rank = host.written(tp(0, 2), 1, 1, ids(32));
+  EXPECT_EQ(events().size(), 0u);
+  rank.reset();
+  host.clock.advance_ms(1001);
+  (void)store_info(host.store);
+  EXPECT_EQ(events().size(), 0u) << "nobody heard of what waited in vain";
+  write(2, 32);
+  const auto stored = events();
+  ASSERT_EQ(stored.size(), 2u);
+  for (size_t i = 0; i < 2; i++) {
+    EXPECT_EQ(stored[i].kind, static_cast<uint32_t>(KVC_EVENT_STORED));
+    EXPECT_EQ(stored[i].token_begin, i * 16);
+  }
+  EXPECT_EQ(kvc_queue_release(queue, &host.error), KVC_OK);
+}
+
 TEST_F(PartsBranch, a_target_and_its_draft_model_are_two_scopes) {
   SeqHandle target = host.written(tp(0, 2), 1, 1, tokens);
   const kvc_layer small = full_layers(1, 2, 4, 4);
