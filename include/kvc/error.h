@@ -84,7 +84,8 @@ enum {
 };
 
 /** Why a call failed.  Caller-owned, reusable, last parameter of every call, may be NULL there: it is borrowed, so one on the stack will
- * do. KVC_INIT it once: without that its size is 0 and nothing is written.  It is written on failure only: look at the returned status
+ * do. KVC_INIT it once: with size 0 nothing is written, and what the stack
+ * held there is taken for a size.  It is written on failure only: look at the returned status
  * first, a success leaves what an earlier failure wrote. */
 typedef struct kvc_error {
   uint32_t size;        /**< sizeof(kvc_error), by KVC_INIT */

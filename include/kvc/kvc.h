@@ -92,6 +92,18 @@
  *       if (kvc_append(seq, prompt + info.tokens, layer ? 0 : n - info.tokens, &rows, 1, NULL, error) != KVC_OK) return -1;
  *     }
  *
+ * HYBRID MODELS - full attention beside sliding windows or recurrent state
+ *   prefill   a match stops only at a chunk end that has its window rows and a snapshot: end an append there, with the state, wherever a later
+ *             prompt may part from this one, above all at the last chunk end of a prompt that many share.  A prefill of 300 tokens in one
+ *             append has its only snapshot at 300, where no match stops.
+ *   layers    layer by layer give the full layers first: they make the length, below which window layers may leave out what no query sees,
+ *             and they take the room that is left for sure.
+ *   state     one row of bytes for the whole range, as it is behind the append's last token: dtype 0, slot_begin 0.
+ *   decode    tokens without state are fine: one snapshot later, appended alone for [where the state stands, now), stands for all of them.
+ *   drafts    fork; append the draft's rows without its state; truncate to what was accepted, which a snapshot in between would refuse; then
+ *             append the state alone for the tokens accepted.
+ *   pinning   kvc_seq_lease up to a chunk end with a snapshot.  kvc_match_info says where a match stopped and why.
+ *
  * RULES, said once
  *   Order     outputs, object, inputs (pointer then count), options, kvc_call, kvc_error.
  *   Threads   store, scope, queue, region, lease: any thread, any time.  kvc_seq: a call that takes `const kvc_seq *` may run
@@ -113,9 +125,9 @@
  *             bytes or a miss, never wrong bytes: what fails a check is dropped, counted, and reads as KVC_ERR_GONE.  Any call may give a
  *             status of the families argument and misuse, and any but a close or a release KVC_ERR_NO_MEMORY; those are not listed with
  *             each.  What is not built yet gives KVC_ERR_UNSUPPORTED and touches nothing.
- *   Time      a call that takes a kvc_call may wait, up to its timeout; one that does not works on local state, on kvc: in at most one
- *             round trip under the store's timeout.  UNAVAILABLE and TIMEOUT come only where listed; match turns them into a shorter
- *             length.
+ *   Time      a call that takes a kvc_call may wait, up to its timeout; one that does not works on local state (on a
+ *             sequence it waits for the queued calls there, up to the store's timeout), on kvc: in at most one round trip under that
+ *             timeout.  UNAVAILABLE and TIMEOUT come only where listed; match turns them into a shorter length.
  *   Limits    fixed by kvc_open; over one: KVC_ERR_FULL, or back-pressure up to the timeout (KVC_OPEN_WAIT).  A full store drops
  *             what was used longest ago, leaf first, never what is leased; KVC_ERR_FULL means that nothing is left to drop.
  *
@@ -129,7 +141,7 @@
  *             state come on top.
  *   trust     kvc guards against damaged data and wrong calls, not against a host that writes into memory it lent.
  *   mistakes  the first commit of a chunk wins: rows that an engine under development computed wrong are served until they are evicted.
- *             To be rid of them change kvc_scope_options.revision, which makes another scope, or open a new store.
+ *             To be rid of them clear the scope (kvc_scope_clear) or change kvc_scope_options.revision, which makes another scope.
  *
  * VERSIONS  the SONAME is libkvc.so.0 while the major version is 0.  Calls marked "@since not built yet" are declared so that hosts can be
  *           written against them; CHANGELOG.md lists them. */

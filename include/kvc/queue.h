@@ -13,7 +13,8 @@
  *              system's tick, some milliseconds.
  *   In flight  from the call until its result is drained: kvc_queue_options.depth counts those.
  *   Threads    of kvc, kvc_store_options.worker_count of them, from the first queue of a store on until kvc_close; they take no signals.
- *              With KVC_OPEN_HOST_DRIVEN there are none: kvc_queue_drain, kvc_store_step and calls that wait do the work.
+ *              With KVC_OPEN_HOST_DRIVEN there are none: kvc_queue_drain, kvc_store_step and calls that wait do the work, and the
+ *              descriptor tells of results and events, not of work: a loop that only polls sleeps for ever.
  *
  *   expected failures   create: FULL.   a queued call: BUSY (depth, description_bytes).   cancel: NOT_FOUND. */
 #ifndef KVC_QUEUE_H

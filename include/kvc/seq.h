@@ -5,11 +5,12 @@
  *   filled(l)  rows given to layer l.  A read of layer l sees rows below filled(l), also before other layers have them.
  *   length     the least filled(l) over full and latent layers of the part (over all, if it has none): complete tokens.
  *   open rows  everything not sealed: less than one chunk in decode, a whole prefill step when appended layer by layer.  The first row of a
- *              chunk takes the room of all of it (kvc_store_options.open_bytes_max says how to size that).
+ *              chunk takes the room of all its full and latent layers, window layers take theirs with their first row, a snapshot its own
+ *              (kvc_store_options.open_bytes_max says how to size that).
  *
  * A chunk is sealed when its tokens are complete: hashed, signed with a write id, immutable, indexed.  The first commit of a chunk wins
  * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read mixes write ids in a chunk.
- * Rows that were wrong stay so until they are evicted: change kvc_scope_options.revision, or open a new store.
+ * Rows that were wrong stay so until they are evicted: clear the scope, or change kvc_scope_options.revision.
  * A chunk is visible to a match when every page of full and latent layers in the matcher's part is stored.  Window and state layers do
  * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.
  *

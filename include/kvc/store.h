@@ -39,7 +39,8 @@ typedef struct kvc_store_options {
   uint64_t open_bytes_max;          /**< chunks not yet sealed, over all sequences; 0: memory_bytes / 4.  One open row takes the room of
                                          a whole chunk, so sequences with open rows x (kvc_shape_info.chunk_bytes + 512 bytes a layer + up
                                          to 6 KiB) must fit; forks share until one writes; a prefill that comes layer by layer holds
-                                         all its chunks open until its last layer */
+                                         all its chunks open until its last layer.  Prefills that do not fit side by side can wait for each
+                                         other until their timeouts: admit no more of them than fit */
   uint64_t timeout_us;              /**< default of every call, microseconds; 0: 30 s */
   uint64_t lease_ms;                /**< default of sequences and leases, milliseconds; 0: 10 s */
   uint64_t connect_timeout_us;      /**< kvc: microseconds; 0: 2 s */

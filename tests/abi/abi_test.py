@@ -131,7 +131,7 @@ def manual_host():
 def layered_host():
     """The same program with its append exchanged for the lines below LAYER BY LAYER."""
     page = (ROOT / "include/kvc/kvc.h").read_text()
-    part = re.search(r"LAYER BY LAYER.*?\n(.*?)\n \*\n \* RULES", page, flags=re.S)[1]
+    part = re.search(r"LAYER BY LAYER.*?\n(.*?)\n \*\n \* HYBRID MODELS", page, flags=re.S)[1]
     lines = "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
     program, exchanged = re.subn(r"^ *if \(kvc_append\(.*\n", lambda _: lines, manual_host(), flags=re.M)
     if exchanged != 1:

@@ -1,5 +1,6 @@
 """Handles end in any order, more than once, by the garbage collector, at exit, and in a child."""
 
+import copy
 import gc
 import itertools
 import os
@@ -32,6 +33,16 @@ def test_handles_end_in_any_order_and_twice(order):
         ENDS[i](handles[i])
     with pytest.raises(kvc.Stale):
         handles[2].info()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
+def test_nothing_with_an_owner_is_copied_and_the_attempt_ends_nothing(copied):
+    handles = (*make(), handle := kvc.Store("mem:", memory_bytes=2 << 20), handle.queue())
+    for owned in handles:
+        with pytest.raises(TypeError, match="one owner"):
+            copied(owned)
+        gc.collect()
+    assert handles[2].info().tokens == handles[3].info().tokens > 0
 
 
 def test_B50_the_garbage_collector_ends_them_in_any_order():

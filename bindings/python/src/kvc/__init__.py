@@ -57,6 +57,9 @@ def version() -> tuple[int, int, int]:
     return number >> 16, number >> 8 & 0xFF, number & 0xFF
 
 
+__version__ = ".".join(map(str, version()))
+
+
 def features() -> int:
     """FEATURE_* bits of the library that is loaded."""
     return _native.kvc_features()
@@ -77,6 +80,6 @@ __all__ = [
     "ReachError", "ReadOnly", "Region", "Result", "RoomError", "Rows", "STOP_ABSENT", "STOP_COST", "STOP_DEADLINE", "STOP_END",
     "STOP_STATE", "STOP_UNREACHABLE", "STOP_WINDOW", "Scope", "ScopeInfo", "Seq", "SeqInfo", "Shape", "ShapeError", "ShapeInfo",
     "Side", "Stale", "Store", "StoreInfo", "SupportsDLPack", "SystemFailure", "TIER_DEVICE", "TIER_HOST", "TIER_NVME", "TIER_REMOTE",
-    "Timeout", "TooNew", "U8", "Unavailable", "Unsupported", "VerifyInfo", "VersionError", "View", "features", "reorder",
+    "Timeout", "TooNew", "U8", "Unavailable", "Unsupported", "VerifyInfo", "VersionError", "View", "__version__", "features", "reorder",
     "status_name", "version",
 ]

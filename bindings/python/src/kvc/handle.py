@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from . import _native
 from .errors import Forked, MisuseError, Stale
 
 
-class Handle:
+class Owned:
+    """What is not a value: a copy would end what the original still uses."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} belongs to one process and has one owner: it can be neither copied nor pickled")
+
+
+class Handle(Owned):
     """An object of the library.  `release` may be called again, after the store's close, and in a forked child: then it does nothing."""
 
     __slots__ = ("_handle", "_is_open", "__weakref__")

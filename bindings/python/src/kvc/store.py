@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from . import _native
 from .errors import Corrupt, Forked, MisuseError, RangeError, Stale
-from .handle import Handle
+from .handle import Handle, Owned
 from .info import Metrics, StoreInfo, VerifyInfo
 from .queue import Queue
 from .scope import Scope
@@ -43,7 +43,7 @@ class Region(Handle):
         self._memory = None
 
 
-class Store:
+class Store(Owned):
     """Opens "mem:".  Limits are fixed here; 0 is the library's default (kvc/store.h, kvc_store_options).  Any thread may use it.
 
     log: called with (level, line) by any thread of the library, level 1 error to 4 debugging; in it every call of kvc raises MisuseError.
