@@ -3,6 +3,6 @@
 namespace kvc::kernels {
 
 extern const Table avx512_table;
-const Table avx512_table{"avx512", rows_out, rows_in, rows_in_sum, sum, copy, fence};
+const Table avx512_table{"avx512", rows_out, rows_in, rows_in_sum, sum, copy, fence, copy_sum};
 
 }  // namespace kvc::kernels

@@ -66,6 +66,8 @@ struct Table {
   /// Plain copy.  With a `next`, any address, it passes the cache by and fetches the lines there meanwhile; fence() ends a series of those.
   void (*copy)(void *to, const void *from, size_t size, const void *next);
   void (*fence)();
+  /// The same, and returns the XXH3-64 (seed 0) of the bytes.
+  uint64_t (*copy_sum)(void *to, const void *from, size_t size, const void *next);
 };
 
 /// The best table of this machine.

@@ -100,6 +100,24 @@ static void copy(void *to, const void *from, size_t size, const void *next) {
 }
 static void fence() { stream_fence(); }
 
+static uint64_t copy_sum(void *to, const void *from, size_t size, const void *next) {
+  uint8_t *out = static_cast<uint8_t *>(to);
+  const uint8_t *in = static_cast<const uint8_t *>(from);
+  if (!can_sum_lines(size) || (reinterpret_cast<uintptr_t>(to) & (line_bytes - 1)) != 0) {
+    memcpy(to, from, size);
+    return sum(to, size);
+  }
+  LineSum sum_of(size);
+  if (next) {
+    size_t own = size > ahead_bytes ? size - ahead_bytes : 0;
+    sum_of.copy<true>(out, in, own / line_bytes, in + ahead_bytes);
+    sum_of.copy<true>(out + own, in + own, (size - own) / line_bytes, static_cast<const uint8_t *>(next));
+  } else {
+    sum_of.copy<false>(out, in, size / line_bytes, in);
+  }
+  return sum_of.result();
+}
+
 /// The caller's rows of a page in the order of the page: all tokens of a head, then the next head.
 struct RowCursor {
   const uint8_t *row;

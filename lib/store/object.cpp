@@ -19,23 +19,22 @@ using base::fail;
 
 namespace {
 
+/// Values from here on pass the cache by on their way in: who puts them reads them no more.
+constexpr uint64_t kStreamBytesMin = 4096;
 /// As of a get's destination.
 constexpr uint64_t kSourceAheadBytes = 512;
 
-/// Copies the parts to `value` and sums it by pieces.  A part that brings a whole piece is summed on its way in.
-void fill_object(uint8_t *value, uint64_t *sums, const kvc_object &object, uint64_t bytes) {
+/// Copies the parts to `value` and sums it by pieces.  A part that brings a whole piece is summed on its way in.  `next` is what will be read after.
+void fill_object(uint8_t *value, uint64_t *sums, const kvc_object &object, uint64_t bytes, const void *next) {
   const kernels::Table &kernel = kernels::table();
-  const bool stream = bytes >= object_stream_bytes_min;
   uint64_t at = 0, summed = 0;
   for (uint64_t i = 0; i < object.part_count; i++) {
     const auto *from = static_cast<const uint8_t *>(object.parts[i].data);
     for (uint64_t left = object.parts[i].bytes; left;) {
       const uint64_t piece = at / object_piece_bytes, end = std::min((piece + 1) * object_piece_bytes, bytes);
       const uint64_t n = std::min(left, end - at);
-      constexpr uint32_t row = 256;  // the kernel's unit: plain bytes as rows of one head
-      if (at == piece * object_piece_bytes && at + n == end && n % row == 0) {
-        const kernels::RowsSide rows{const_cast<uint8_t *>(from), kernels::Dtype::u8, row, row, row, row, nullptr, 0, 0, 0};
-        sums[piece] = kernel.rows_in_sum({value + at, kernels::Dtype::u8, row, static_cast<uint32_t>(n / row)}, rows, 1, stream);
+      if (at == piece * object_piece_bytes && at + n == end) {
+        sums[piece] = kernel.copy_sum(value + at, from, n, bytes < kStreamBytesMin ? nullptr : left > n || !next ? from + n : next);
         summed = piece + 1;
       } else {
         kernel.copy(value + at, from, n, nullptr);
@@ -177,7 +176,7 @@ void Store::object_index_name(seq::Name &out, const Scope &scope, std::string_vi
 }
 
 /// Name and bytes are known, the item is checked.
-kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Scope &scope, Error &error) {
+kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Scope &scope, const void *next, Error &error) {
   QuotaHold quota;
   KVC_TRY(take_slot(&out.slot, &quota, typed ? typed_slot_bytes(typed->record) : object_slot_bytes(out.bytes), scope, error));
   out.counted = quota.release();
@@ -187,7 +186,7 @@ kvc_status Store::prepare_object(Prepared &out, const kvc_object &object, const 
   std::memcpy(header->key, object.key, object.key_size);
   header->sum = header_sum(*header);
   if (typed) fill_typed(slot, *typed, seq::object_name(thread_hash(), typed->scope->name, key_of(object)), object);
-  else fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes);
+  else fill_object(slot + sizeof(ObjectHeader), reinterpret_cast<uint64_t *>(slot + object_sums_offset(out.bytes)), object, out.bytes, next);
   return KVC_OK;
 }
 
@@ -258,9 +257,10 @@ struct Store::Puts {
     items[i].status = status;
     if (status != KVC_OK && i < bad) bad = i, why = error;
   }
+  /// What a put of this item will read first; null: nothing.
+  const void *source(size_t i) const { return i < objects.size() && items[i].status == KVC_OK && objects[i].part_count ? objects[i].parts[0].data : nullptr; }
   [[gnu::always_inline]] void ahead_of(size_t i) const {
-    if (i >= objects.size() || items[i].status != KVC_OK || !objects[i].part_count) return;
-    base::ahead_of_read(objects[i].parts[0].data, std::min<uint64_t>(objects[i].parts[0].bytes, kSourceAheadBytes));
+    if (const void *data = source(i)) base::ahead_of_read(data, std::min<uint64_t>(objects[i].parts[0].bytes, kSourceAheadBytes));
   }
 };
 
@@ -293,9 +293,10 @@ size_t Store::copy_in(Puts &puts, Scope &scope) {
     any = any || item.there;
     if (item.status != KVC_OK || item.there) continue;
     Error error;
-    kvc_status status = prepare_object(item, puts.objects[i], puts.typed, scope, error);
+    const void *next = puts.source(i + 1);
+    kvc_status status = prepare_object(item, puts.objects[i], puts.typed, scope, next, error);
     if (status == KVC_ERR_FULL && any) return i;
-    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], puts.typed, scope, error);
+    if (status == KVC_ERR_FULL && unpin_after(puts, i)) status = prepare_object(item, puts.objects[i], puts.typed, scope, next, error);
     puts.settle(i, status, error);
     any = any || status == KVC_OK;
     puts.ahead_of(i + 1);
@@ -319,6 +320,7 @@ bool Store::unpin_after(Puts &puts, size_t item) {
 /// Inserts the first `count`; what is there already, or is there by now, is compared.
 void Store::finish_put(Puts &puts, size_t count, Scope &scope) {
   {
+    kernels::table().fence();
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < count; i++) {
       Prepared &item = puts.items[i];
@@ -371,7 +373,7 @@ kvc_status Store::prepare_group(Group &group, std::span<kvc_object> objects, Err
     Prepared &item = group.items[i];
     group.bad = i;
     if (item.there) KVC_TRY(compare_object(item.there, objects[i], item.bytes, error));
-    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], group.typed, group.scope, error));
+    else if (!item.slot.generation) KVC_TRY(prepare_object(item, objects[i], group.typed, group.scope, nullptr, error));
   }
   return KVC_OK;
 }
@@ -381,6 +383,7 @@ kvc_status Store::insert_group(Group &group, std::span<kvc_object> objects, Erro
   std::pmr::vector<Ref> inserted(&resource_);
   inserted.reserve(objects.size());
   kvc_status status = KVC_OK;
+  kernels::table().fence();
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < objects.size() && status == KVC_OK; i++) {
     Prepared &item = group.items[i];

@@ -11,7 +11,8 @@
 namespace kvc::store {
 
 constexpr uint64_t object_key_max = 64, object_piece_bytes = 1u << 20;
-/// Values from here on pass the cache by: an engine's arena is larger than any cache, and regular stores would read every line first.
+/// From here on what a group of gets copies passes the cache by: an engine's arena is larger than any cache, and regular stores would read every line
+/// first.
 constexpr uint64_t object_stream_bytes_min = 64u << 10;
 
 /// In front of an object's value in its slot; behind the value stands one sum a piece of 1 MiB.

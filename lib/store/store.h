@@ -360,7 +360,7 @@ class Store final : seq::NodeSink {
   static void prepare_names(std::span<const kvc_object> objects);
   static void object_index_name(seq::Name &out, const Scope &scope, std::string_view key);
   kvc_status prepare_layout(TypedPut &out, const kvc_rows &layout, const Scope &scope, Error &error);
-  kvc_status prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Scope &scope, Error &error);
+  kvc_status prepare_object(Prepared &out, const kvc_object &object, const TypedPut *typed, Scope &scope, const void *next, Error &error);
   void give_slot(Prepared &item, Scope &scope);
   kvc_status insert_object(Ref *ref, Prepared &prepared, const kvc_object &object, Scope &scope, uint32_t node_flags, Error &error);
   kvc_status compare_object(Ref pinned, const kvc_object &object, uint64_t bytes, Error &error);

@@ -56,6 +56,10 @@ TEST(KernelCopy, CopiesEveryLengthFromAndToEveryAlignmentAndNothingBeside) {
           table->copy(to.data() + 64 + offset, bytes.data() + size % 7, size, next);
           table->fence();
           ASSERT_EQ(to, want) << table->name << " " << size << " " << offset;
+          std::ranges::fill(to, uint8_t{0xA5});
+          ASSERT_EQ(table->copy_sum(to.data() + 64 + offset, bytes.data() + size % 7, size, next), XXH3_64bits(bytes.data() + size % 7, size));
+          table->fence();
+          ASSERT_EQ(to, want) << table->name << " " << size << " " << offset;
         }
       }
     }
