@@ -106,7 +106,7 @@
  *
  * RULES, said once
  *   Order     outputs, object, inputs (pointer then count), options, kvc_call, kvc_error.
- *   Threads   store, scope, queue, region, lease: any thread, any time.  kvc_seq: a call that takes `const kvc_seq *` may run
+ *   Threads   store, scope, queue, region, lease, view: any thread, any time.  kvc_seq: a call that takes `const kvc_seq *` may run
  *             beside others of its kind; one that takes `kvc_seq *` must be alone on that handle (a second writer that is
  *             noticed gets KVC_ERR_MISUSE).  Forks are independent handles: give each thread its own.
  *   Memory    borrowed = read or written during the call only.  lent = yours, untouched by you until the call returns (blocking) or its

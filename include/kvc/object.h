@@ -6,7 +6,8 @@
  * In every call the array of items is lent: each item's outputs are written.  result->done counts the leading items that are OK.  The call
  * is KVC_OK if every item is (exists: whenever it ran); else the status of the first item that is not.  Items are independent of each other
  * (but with KVC_OBJECT_GROUP): one that fails does not stop the rest (but with KVC_OBJECT_LEADING; an exists with a key that is not 1 to 64
- * bytes looks at none).  An item that the call did not come to has the call's status.  Before a put says FULL it has evicted what nobody holds.
+ * bytes looks at none).  An item that the call did not come to has the call's status (of an exists with KVC_OBJECT_LEADING: NOT_FOUND), and so
+ * have all items of a group that was not put.  Before a put says FULL it has evicted what nobody holds.
  *
  *   expected failures   of an item: NOT_FOUND, EXISTS, FULL, RANGE, GONE.   of a call: UNAVAILABLE, TIMEOUT. */
 #ifndef KVC_OBJECT_H
@@ -61,7 +62,7 @@ typedef struct kvc_object_options {
 /** Flags of kvc_object_options. */
 enum {
   KVC_OBJECT_GROUP = 1,   /**< put: all items become visible together or none */
-  KVC_OBJECT_LEADING = 2, /**< get, exists: stop at the first absent item */
+  KVC_OBJECT_LEADING = 2, /**< get, exists: stop at the first item that is not OK */
   KVC_OBJECT_LEASE = 4    /**< exists: hold what is found; blocking calls need `result` to receive it */
 };
 

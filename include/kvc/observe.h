@@ -26,7 +26,7 @@ KVC_API kvc_status kvc_metrics_text(char *text, size_t text_capacity, size_t *te
 typedef struct kvc_metrics {
   uint32_t size,             /**< sizeof(kvc_metrics), by KVC_INIT */
       reserved;              /**< 0 */
-  uint64_t match_calls,      /**< calls of kvc_match */
+  uint64_t match_calls,      /**< calls of kvc_match without KVC_SEQ_PEEK */
       match_tokens,          /**< tokens they asked for */
       hit_tokens,            /**< tokens they found */
       gather_bytes,          /**< bytes copied out by kvc_gather */
@@ -36,7 +36,7 @@ typedef struct kvc_metrics {
       demoted_pages,         /**< pages moved to a colder tier or fewer bits */
       promoted_pages,        /**< pages moved to a warmer tier */
       checksum_failures,     /**< pages and objects that failed a check and were dropped */
-      timeouts,              /**< calls that ended in KVC_ERR_TIMEOUT */
+      timeouts,              /**< calls that ended in KVC_ERR_TIMEOUT; who waited for room ends in KVC_ERR_FULL */
       lapsed_leases;         /**< leases that ended by time */
   uint64_t hit_bytes_device, /**< bytes read from device memory */
       hit_bytes_host,        /**< from RAM */
@@ -101,13 +101,15 @@ KVC_API kvc_status kvc_event_watch(kvc_queue *queue, const kvc_scope *scope, uin
 KVC_API kvc_status kvc_event_drain(kvc_event *events, size_t event_capacity, size_t *event_count, kvc_queue *queue, kvc_error *error);
 
 /** Writes spans of calls to a Perfetto JSON file until called with NULL: calls that take a kvc_call, with their status, bytes and trace id, and
- * what they do inside (seal, evict).  Spans wait in a buffer of 512; whoever fills it writes them, in one write that ends the file too, so it parses
+ * what they do inside (seal, evict).  A call is one span: with KVC_OPEN_WAIT one that blocks until there is room is in it all the time, one that is
+ * queued while it runs the last time.  Spans wait in a buffer of 512; whoever fills it writes them, in one write that ends the file too, so it parses
  * even if the process dies, without those that waited.  A write that fails ends the recording, and the call that ends it says so.  Another path ends
  * the file before.  kvc_close ends it too.
  * @param store borrowed: the store
  * @param path  borrowed: the file, replaced; NULL: end and close it
  * @param error borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  IO: the file could not be made, or not be written since
+ * @return KVC_OK.  IO: the file could not be made, and nothing is recorded; or the one before could not be written since ("ended early"), and
+ *         this one has begun
  * @since 0.1.0 */
 KVC_API kvc_status kvc_trace_record(kvc_store *store, const char *path, kvc_error *error);
 

@@ -10,7 +10,8 @@
  *   Held back  a call with KVC_CALL_MORE starts with kvc_queue_submit, with kvc_queue_drain, with the next call of its queue that has not
  *              the flag, or when a call on its sequence has to wait for it.
  *   Deadline   a call that has not started by its timeout delivers TIMEOUT; one that has runs to its end.  Deadlines are as fine as the
- *              system's tick, some milliseconds.
+ *              system's tick, some milliseconds, while a thread of kvc is idle.  While all are at work, and on a host-driven store, they are
+ *              looked at when a call ends, by every kvc_queue_drain (one that waits looks again within 50 ms) and by kvc_store_step.
  *   In flight  from the call until its result is drained: kvc_queue_options.depth counts those.
  *   Threads    of kvc, kvc_store_options.worker_count of them, from the first queue of a store on until kvc_close; they take no signals.
  *              With KVC_OPEN_HOST_DRIVEN there are none: kvc_queue_drain, kvc_store_step and calls that wait do the work, and the

@@ -134,7 +134,8 @@ enum {
 /** Longest stored prefix of `tokens` -> a new sequence of that length that already holds its lease.  Nothing found: length 0, still KVC_OK.
  * Absent nodes, bad pages and the deadline shorten the match and are named in info->stop; they never fail it.
  * Cost: SHA-256 over the tokens once, and one look-up a chunk.
- * @param out         given: the sequence, ended by kvc_seq_release; NULL on failure and with KVC_SEQ_PEEK
+ * @param out         given: the sequence, ended by kvc_seq_release; NULL on failure and with KVC_SEQ_PEEK.  Queued: NULL here, it comes in the
+ *                    result
  * @param info        lent: filled, at most info->size bytes; NULL: not wanted
  * @param scope       borrowed: whose
  * @param tokens      lent: the ids; any int32, negative too
@@ -244,7 +245,8 @@ KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source,
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error);
 
-/** Brings rows to a tier, by the deadline if it can; with KVC_CALL_DETACH it does not wait, and what does not get there is nobody's to hear of.
+/** Brings rows to a tier, by the deadline if it can; with KVC_CALL_DETACH it waits for nothing, not for queued calls on the sequence either (then
+ * it does nothing), and what does not get there is nobody's to hear of.
  * On mem: what is held is in RAM, so that the call says how far rows are held and counts as a use.
  * @param result    lent: filled, result->done is what got there: the position below which all runs are (lists: leading entries); NULL: not
  *                  wanted
@@ -268,7 +270,7 @@ KVC_API kvc_status kvc_seq_prefetch(kvc_result *result, const kvc_seq *seq, cons
  * @param lease_ms    from now, milliseconds; 0: the store's; KVC_FOREVER: renewed by this process while it lives
  * @param call        borrowed: how to run it; NULL: block
  * @param error       borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: past the sequence.  GONE: some of it is no longer held.  FULL: too much is pinned
+ * @return KVC_OK.  RANGE: past the sequence.  GONE: some of it is no longer held.  FULL: 1048576 leases are held
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_lease(kvc_lease **out, const kvc_seq *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms,
                                  const kvc_call *call, kvc_error *error);
@@ -383,8 +385,9 @@ KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, si
  * @param path  borrowed: the file, replaced; not through a symbolic link, and nothing but a regular file is replaced
  * @param call  borrowed: how to run it; NULL: block
  * @param error borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  IO: the file, error->system_error says why (ENOSPC: no room beside it).  GONE: some of it is no longer held, or failed
- *         its check and was dropped
+ * @return KVC_OK.  IO: the file, error->system_error says why (ENOSPC: no room beside it); the message says "was replaced" where that could not
+ *         be undone (a file system that cannot exchange two files, and a directory that cannot be synced).  GONE: some of it is no longer held, or
+ *         failed its check and was dropped
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *call, kvc_error *error);
 

@@ -16,7 +16,7 @@ extern "C" {
 
 /** Where log lines go, the only callback of this library, which writes nothing to stdout or stderr.  Called on any thread of kvc, also on one
  * that is inside a call; it must not call kvc and should not block.  Lines are about: a store opened and closed (3); refusals for want of
- * room and by a quota, leases that lapsed, events that were dropped (2); checks that failed, traces that could not be written (1).  Of one
+ * memory (memory_bytes) and by a quota, leases that lapsed, events that were dropped (2); checks that failed, traces that could not be written (1).  Of one
  * cause there is one line in ten seconds: the next says how many came between, the close how many came since.  `level` is 1 error,
  * 2 warning, 3 information, 4 debugging; `line` is borrowed, one line without its end; `context` is kvc_store_options.log_context. */
 typedef void (*kvc_log_fn)(uint32_t level, const char *line, void *context);
@@ -180,7 +180,7 @@ KVC_API kvc_status kvc_store_verify(kvc_verify_info *info, kvc_store *store, con
  * @param memory    KVC_MEMORY_*
  * @param device    number of the device, for device memory
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  ARGUMENT: nothing, past the end of memory, or over a region that is held.  NO_MEMORY: over the limit of locked memory
+ * @return KVC_OK.  ARGUMENT: nothing, past the end of memory, or over a region that is held.  FULL: 1048576 regions are held.  NO_MEMORY: over the limit of locked memory
  *         (ulimit -l).  UNSUPPORTED: nothing here could use it, as device memory on a store without a device tier
  * @since 0.1.0 */
 KVC_API kvc_status kvc_region_register(kvc_region **out, kvc_store *store, void *data, size_t data_size, uint32_t memory, int32_t device,

@@ -160,7 +160,7 @@ enum {
   KVC_CALL_MORE = 1,  /**< queued: may be held back until kvc_queue_submit, to start many as one disk and one network batch */
   KVC_CALL_LOCAL = 2, /**< do not ask other machines: what is remote is absent */
   KVC_CALL_HOT = 4,   /**< do not touch disk either */
-  KVC_CALL_DETACH = 8 /**< prefetch only: start it and return; no result anywhere */
+  KVC_CALL_DETACH = 8 /**< prefetch only, without a queue: wait for nothing; nobody hears of what does not arrive */
 };
 
 /** What came of a call.  Blocking calls fill one when given; a queue delivers one per queued call. */
@@ -181,7 +181,7 @@ typedef struct kvc_result {
   kvc_seq *seq;           /**< given: queued match, attach, restore; otherwise NULL */
   kvc_lease *lease;       /**< given: queued kvc_seq_lease; kvc_object_exists with LEASE, queued or not; otherwise NULL */
   int32_t system_error;   /**< 0, errno, or a driver's code */
-  char message[124];      /**< one line, terminated; empty unless status < 0 */
+  char message[124];      /**< one line, terminated: of kvc_error.message what fits; empty unless status < 0 */
 } kvc_result;
 
 /** Which call a result belongs to. */

@@ -52,6 +52,12 @@ class Intake {
     store_ = &use.store();
     return KVC_OK;
   }
+  /// Of a call that blocks: BUSY when it would have to wait for queued calls.
+  [[nodiscard]] kvc_status enter_now(SeqUse &use, const kvc_seq *handle, SeqUse::Mode mode, Error &error) {
+    const kvc_status status = use.enter_now(handle, mode, error);
+    if (status == KVC_OK || status == KVC_ERR_BUSY) store_ = &use.store();
+    return status;
+  }
   [[nodiscard]] kvc_status enter(ScopeUse &use, const kvc_scope *handle, Error &error) {
     KVC_TRY(use.enter(token_of(handle), error));
     return is_of(use.store(), "kvc_scope", error);
@@ -101,16 +107,6 @@ class HandleOut {
 [[nodiscard]] kvc_status read_queued(kvc_call &out, store::QueueUse &queue, const kvc_call *call, Error &error);
 [[nodiscard]] kvc_status fail_description(const store::DescriptionFull &full, Error &error);
 
-/// Runs a call as a span of the store's trace.
-template <typename Call>
-[[gnu::noinline, gnu::cold]] kvc_status run_traced(Call &call, store::Trace &trace, store::Trace::Ids ids, kvc_result &result, Error &error) {
-  const store::Trace::WithIds with(ids);
-  const uint64_t begin_ns = store::Trace::now_ns();
-  const kvc_status status = call.run(result, error);
-  trace.add(store::operation_name(Call::operation), begin_ns, status, result.bytes);
-  return status;
-}
-
 [[nodiscard]] inline store::Trace::Ids trace_ids(const kvc_call *call) {
   if (!call || call->size < offsetof(kvc_call, trace_low) + sizeof call->trace_low) return {};
   return {call->trace_high, call->trace_low};
@@ -123,10 +119,11 @@ class Queued final : public store::Work {
   Queued(Store &store, store::Trace::Ids ids) : store_(store), ids_(ids) {}
   Call call;
   kvc_status run(kvc_result &result, Error &error) override {
-    return caught(error, [&] { return store_.trace().on() ? run_traced(call, store_.trace(), ids_, result, error) : call.run(result, error); });
+    return caught(error, [&] { return store_.trace().on() ? run_traced(result, error) : call.run(result, error); });
   }
   void settle(kvc_status status) override {
     if constexpr (requires { call.settle(status); }) call.settle(status);
+    if (waited_) [[unlikely]] add_span(store::Trace::now_ns(), status, 0);
   }
   const void *kind() override {
     if constexpr (requires { call.kind(); }) return store_.trace().on() ? nullptr : call.kind();  // each is a span
@@ -137,8 +134,23 @@ class Queued final : public store::Work {
   }
 
  private:
+  /// A call that waits for room is the span of its last run; of one that waited in vain, its end is.
+  [[gnu::noinline, gnu::cold]] kvc_status run_traced(kvc_result &result, Error &error) {
+    const store::Trace::WithIds with(ids_);
+    const uint64_t begin_ns = store::Trace::now_ns();
+    const kvc_status status = call.run(result, error);
+    waited_ = status == KVC_ERR_FULL && !error.never && store_.queues().waits();
+    if (!waited_) add_span(begin_ns, status, result.bytes);
+    return status;
+  }
+  void add_span(uint64_t begin_ns, kvc_status status, uint64_t bytes) {
+    const store::Trace::WithIds with(ids_);
+    store_.trace().add(store::operation_name(Call::operation), begin_ns, status, bytes);
+  }
+
   Store &store_;
   const store::Trace::Ids ids_;
+  bool waited_ = false;
 };
 
 template <typename Call, typename... Args>
@@ -179,16 +191,30 @@ template <typename Call>
   return status;
 }
 
+template <typename Call>
+[[gnu::always_inline]] inline kvc_status run_blocking(Call &c, const Intake &in, const kvc_call *call, kvc_result &result, Error &error) {
+  const kvc_status status = c.run(result, error);
+  if (status == KVC_ERR_FULL && !error.never && in.store().queues().waits()) [[unlikely]] return run_when_room(c, in, call, result, error);
+  return status;
+}
+
+/// The same as a span of the store's trace.
+template <typename Call>
+[[gnu::noinline, gnu::cold]] kvc_status run_traced(Call &c, const Intake &in, const kvc_call *call, kvc_result &result, Error &error) {
+  const store::Trace::WithIds with(trace_ids(call));
+  const uint64_t begin_ns = store::Trace::now_ns();
+  const kvc_status status = run_blocking(c, in, call, result, error);
+  in.store().trace().add(store::operation_name(Call::operation), begin_ns, status, result.bytes);
+  return status;
+}
+
 template <typename Call, typename... Args>
 [[gnu::always_inline]] inline kvc_status run_here(const kvc_call *call, kvc_result &result, Error &error, Args... args) {
   KVC_TRY(check_call(call, error));
   Call c;
   Intake in(call);
   KVC_TRY(c.read(in, error, args...));
-  store::Trace &trace = in.store().trace();
-  const kvc_status status = trace.on() ? run_traced(c, trace, trace_ids(call), result, error) : c.run(result, error);
-  if (status == KVC_ERR_FULL && !error.never && in.store().queues().waits()) [[unlikely]] return run_when_room(c, in, call, result, error);
-  return status;
+  return in.store().trace().on() ? run_traced(c, in, call, result, error) : run_blocking(c, in, call, result, error);
 }
 
 template <typename Call, typename... Args>

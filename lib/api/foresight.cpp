@@ -11,14 +11,17 @@ struct PrefetchCall {
   SeqUse use;
   RowsIn rows;
   uint32_t tier;
-  bool detached;
+  bool detached, skipped = false;
 
   kvc_status read(Intake &in, Error &e, const kvc_seq *seq, const kvc_rows *r, size_t row_count, uint32_t to, bool detach) {
     tier = to, detached = detach;
-    KVC_TRY(in.enter(use, seq, SeqUse::Mode::shared, e));
+    const kvc_status status = detached ? in.enter_now(use, seq, SeqUse::Mode::shared, e) : in.enter(use, seq, SeqUse::Mode::shared, e);
+    if (status == KVC_ERR_BUSY && detached) return skipped = true, KVC_OK;
+    KVC_TRY(status);
     return rows.read(r, row_count, use.seq(), in, e);
   }
   kvc_status run(kvc_result &r, Error &e) {
+    if (skipped) return KVC_OK;
     const kvc_status status = use.store().prefetch(r, use.seq(), rows.span(), tier, e);
     return status == KVC_ERR_GONE && detached ? KVC_OK : status;  // what does not arrive is nobody's to hear of
   }

@@ -63,17 +63,22 @@ kvc_status SeqUse::name(const kvc_seq *handle, Error &error) {
 }
 
 kvc_status SeqUse::enter(const kvc_seq *handle, Mode mode, Error &error, const kvc_call *call) {
+  kvc_status status = enter_now(handle, mode, error);
+  if (status == KVC_ERR_BUSY) [[unlikely]] {
+    const uint64_t deadline_ns = store_->queues().deadline_ns(timeout_of(call));
+    for (; status == KVC_ERR_BUSY; status = enter_now(handle, mode, error)) KVC_TRY(store_->queues().wait_line(token_, deadline_ns, error));
+  }
+  return status;
+}
+
+kvc_status SeqUse::enter_now(const kvc_seq *handle, Mode mode, Error &error) {
   KVC_TRY(name(handle, error));
   mode_ = mode;
   void *object;
   base::HandleTable &table = store_->seqs();
-  const auto try_enter = [&] { return mode == Mode::exclusive ? table.enter_exclusive(&object, token_) : table.enter_shared(&object, token_); };
-  kvc_status status = try_enter();
-  if (status == KVC_ERR_BUSY) [[unlikely]] {
-    const uint64_t deadline_ns = store_->queues().deadline_ns(timeout_of(call));
-    for (; status == KVC_ERR_BUSY; status = try_enter()) KVC_TRY(store_->queues().wait_line(token_, deadline_ns, error));
-  }
+  const kvc_status status = mode == Mode::exclusive ? table.enter_exclusive(&object, token_) : table.enter_shared(&object, token_);
   if (status == KVC_ERR_STALE) return fail(error, status, "kvc_seq was released before");
+  if (status == KVC_ERR_BUSY) return fail(error, status, "queued calls are on kvc_seq");
   if (status != KVC_OK)
     return fail(error, status, mode == Mode::exclusive ? "kvc_seq is in use by another thread: this call must be alone on it" : "kvc_seq is being written by another thread");
   seq_ = static_cast<store::Sequence *>(object);

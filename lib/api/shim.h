@@ -141,6 +141,8 @@ class SeqUse {
   ~SeqUse();
   /// Waits, up to the timeout of `call` (nullptr: the store's), for queued calls on the sequence.
   [[nodiscard]] kvc_status enter(const kvc_seq *handle, Mode mode, Error &error, const kvc_call *call = nullptr);
+  /// The same at once: BUSY while there are any.
+  [[nodiscard]] kvc_status enter_now(const kvc_seq *handle, Mode mode, Error &error);
   /// For a queued call: only whose it is.
   [[nodiscard]] kvc_status name(const kvc_seq *handle, Error &error);
   void set_queued(store::Sequence &seq) {

@@ -12,6 +12,7 @@ class SystemClock final : public Clock {
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
   }
+  bool leaps() const override { return false; }
 };
 
 // Constant-initialised and without state, so it may be used before main and after static destruction.

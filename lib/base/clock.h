@@ -14,6 +14,8 @@ class Clock {
   virtual ~Clock() = default;
   /// Monotonic nanoseconds.  Cheap (a few ns): precision of a kernel tick is enough for leases.
   virtual uint64_t now_ns() const = 0;
+  /// Who waits for a time by a clock that may leap has to look at it now and then.
+  virtual bool leaps() const { return true; }
 };
 
 /// CLOCK_MONOTONIC_COARSE.

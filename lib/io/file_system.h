@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-/// Files.  Everything that touches a disk goes through one seam, so that a test can make any call of it fail and can pull the plug.
+/// Files.  Everything that keeps what was stored goes through one seam, so that a test can make any call of it fail and can pull the plug.
 namespace kvc::io {
 
 /// What stands under a name.

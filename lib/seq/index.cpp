@@ -212,7 +212,9 @@ void Index::remove(uint32_t id, bool release) {
     Node &up = *at(parent.id);
     up.children--;
     up.tick = std::max(up.tick, n.tick);
-    if (up.pins || up.children) return;
+    if (up.children) return;
+    note_release(up, release);
+    if (up.pins) return;
     if (!goes_unheld(up, release)) {
       push_if_evictable(parent.id);
       return;
@@ -221,15 +223,24 @@ void Index::remove(uint32_t id, bool release) {
   }
 }
 
+/// One that held it, or its last child, went: for good, or to come back.
+void Index::note_release(Node &n, bool release) {
+  if (n.flags & node_unnamed) [[unlikely]] set_flags(n, release ? n.flags | node_released : n.flags & ~static_cast<uint32_t>(node_released));
+}
+
 void Index::unpin(Ref ref, uint64_t tick, bool release) {
   Node &n = node(ref);
   KVC_CHECK(n.generation == ref.generation && n.pins > 0);
   n.pins--;
   n.tick = std::max(n.tick, tick);
+  note_release(n, release);
   if (n.pins || !n.leaf()) return;
+  let_go_count_++;
   if (goes_unheld(n, release)) remove(ref.id, release);
   else push_if_evictable(ref.id);
 }
+
+void Index::unpin_looked_at(Ref ref) { unpin(ref, 0, (node(ref).flags & node_released) != 0); }
 
 void Index::complete(Ref ref) {
   Node &n = node(ref);

@@ -39,6 +39,7 @@ enum NodeFlags : uint32_t {
   node_sliced = 4096,  // a chunk whose pages came in parts
   node_partial = 8192,  // and not all of them did
   node_waits = 16384,  // and the others may come; without a holder it goes at once
+  node_released = 32768,  // unnamed, and the last of its holders that let go of it is gone for good; the index's own
 };
 /// What a node is that stands beside a chunk and not in the tree.
 constexpr uint32_t node_piece = node_window | node_state;
@@ -130,6 +131,8 @@ class Index {
   }
   /// `tick`: the latest use by the holder.  `release`: the holder is gone for good, so unnamed nodes that only it could reach go now.
   void unpin(Ref ref, uint64_t tick, bool release);
+  /// Ends a pin of who only looked at it: that is no use, and the node goes if those who held it left for good meanwhile.
+  void unpin_looked_at(Ref ref);
   /// A chunk in parts has all of them from now on.
   void complete(Ref ref);
   /// Takes the name out at once; the node goes when nobody holds it.
@@ -165,6 +168,8 @@ class Index {
 
   uint64_t chunk_count() const { return live_count_ - object_count_ - piece_count_; }
   uint64_t object_count() const { return object_count_; }
+  /// How often the last pin of a node was let go: it may be evicted since, or those above it.
+  uint64_t let_go_count() const { return let_go_count_; }
 
  private:
   struct ChunkBucket {
@@ -213,6 +218,7 @@ class Index {
   Limited *limited(uint32_t scope) const { return scope < limited_.size() ? limited_[scope] : nullptr; }
   void queue_all(uint32_t scope, Limited &limited, Queue queue);
   void remove(uint32_t id, bool release);
+  static void note_release(Node &n, bool release);
   void remove_pieces(Ref chunk);
 
   const NameHash hash_;
@@ -231,7 +237,7 @@ class Index {
   bool names_watched_ = false;
   std::pmr::vector<First> first_;
   uint64_t first_reserved_ = 0;
-  uint64_t live_count_ = 0, object_count_ = 0, piece_count_ = 0, reserved_ = 0;
+  uint64_t live_count_ = 0, object_count_ = 0, piece_count_ = 0, reserved_ = 0, let_go_count_ = 0;
 };
 
 }  // namespace kvc::seq

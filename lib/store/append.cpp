@@ -167,7 +167,6 @@ kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, E
   OpenChunk *&open = seq.open[chunk - seq.sealed];
   const ChunkLayout &layout = seq.part->layout;
   if (open->held) KVC_TRY(check_chunk(seq, open->held, chunk * seq.chunk_tokens(), error));
-  plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, layout, error));
   uint8_t *from = open->data;
@@ -298,6 +297,7 @@ kvc_status Store::reserve_append(AppendPlan &plan, Sequence &seq, Error &error) 
     }
     if (seq.table->refs.capacity() < plan.sealed) seq.table->refs.reserve(std::max<uint64_t>(plan.sealed, seq.table->refs.capacity() * 2));
   }
+  plan.replaced.reserve(plan.replaced.size() + plan.slots.size());
   for (const uint64_t c : plan.slots) KVC_TRY(reserve_chunk(plan, seq, c, error));
   return seq.pieces ? reserve_pieces(plan, seq, error) : KVC_OK;
 }

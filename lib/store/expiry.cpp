@@ -17,8 +17,10 @@ constexpr uint64_t kLookNs = 1000000;
 uint64_t due(uint64_t from_ns, uint64_t ttl_ns) { return from_ns > UINT64_MAX - ttl_ns ? UINT64_MAX : from_ns + ttl_ns; }
 }  // namespace
 
-void Expiry::reserve() {
-  if (timed.size() == timed.capacity()) timed.reserve(std::max<size_t>(64, timed.size() * 2));
+void Expiry::reserve(const seq::Index &index) {
+  if (timed.size() < timed.capacity()) return;
+  if (std::erase_if(timed, [&](const Timed &entry) { return !index.held(entry.ref); })) std::make_heap(timed.begin(), timed.end(), later);
+  if (timed.size() * 2 >= timed.capacity()) timed.reserve(std::max<size_t>(64, timed.size() * 2));
 }
 
 void Expiry::add(const Timed &entry) {

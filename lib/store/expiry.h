@@ -20,7 +20,7 @@ struct Expiry {
 
   explicit Expiry(std::pmr::memory_resource *resource) : scopes(resource), timed(resource) {}
   bool any() const { return !scopes.empty() || !timed.empty(); }
-  void reserve();  // room for one more.  Throws std::bad_alloc
+  void reserve(const seq::Index &index);  // room for one more, first that of those that are gone.  Throws std::bad_alloc
   void add(const Timed &entry);
   Timed take();
 

@@ -118,7 +118,7 @@ kvc_status Store::verify(kvc_verify_info &info, Error &error) {
     }
     verify_node(pinned, info);
     std::lock_guard lock(mutex_);
-    index_->unpin(pinned.ref, 0, false);
+    index_->unpin_looked_at(pinned.ref);
   }
   if (info.pages_bad) return fail(error, KVC_ERR_CORRUPT, "%llu of %llu pages failed their check and were dropped; first: %.120s", static_cast<unsigned long long>(info.pages_bad), static_cast<unsigned long long>(info.pages_read), info.first_bad);
   return KVC_OK;

@@ -102,7 +102,7 @@ kvc_status Store::metrics_text(char *out, size_t capacity, size_t *size, Error &
   }
   const uint64_t quota = metrics_.evicted_by_quota, expired = metrics_.expired;
   Text text(out, capacity);
-  text.counter("match_calls_total", "Calls of kvc_match.", m.match_calls);
+  text.counter("match_calls_total", "Calls of kvc_match that were no peeks.", m.match_calls);
   text.counter("match_tokens_total", "Tokens that matches asked for.", m.match_tokens);
   text.counter("hit_tokens_total", "Tokens that matches found.", m.hit_tokens);
   text.counter("append_bytes_total", "Bytes copied in by kvc_append.", m.append_bytes);

@@ -209,7 +209,7 @@ kvc_status Store::insert_object(Ref *ref, Prepared &prepared, const kvc_object &
   try {
     index_->reserve(1, scope.id);
     try {
-      if (prepared.ttl_ms) expiry_.reserve();
+      if (prepared.ttl_ms) expiry_.reserve(*index_);
       place = scope.key_order.make(key_of(object));
     } catch (...) {
       index_->unreserve(1);
@@ -422,7 +422,7 @@ kvc_status Store::put_group(kvc_result &result, Scope &scope, std::span<kvc_obje
     result.done = objects.size();
     return KVC_OK;
   }
-  for (kvc_object &object : objects) object.status = KVC_ERR_CANCELLED;
+  for (kvc_object &object : objects) object.status = status;
   const Error why = error;
   Outcome outcome{result, error};
   outcome.item_count = group.bad;

@@ -139,7 +139,7 @@ void Store::get_group(Outcome &outcome, ScopeUse &use, std::span<kvc_object> obj
     objects[i].tier = 0;
     Error why;
     const bool stop = leading && outcome.first != KVC_OK;
-    outcome.item(objects[i], stop ? KVC_ERR_NOT_FOUND : read_object(objects[i], read, wanted[i], stream ? soon.value() : nullptr, why), why);
+    outcome.item(objects[i], stop ? outcome.first : read_object(objects[i], read, wanted[i], stream ? soon.value() : nullptr, why), why);
   }
   if (stream) kernels::table().fence();
   outcome.result.bytes += read.bytes;

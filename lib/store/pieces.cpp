@@ -105,8 +105,6 @@ kvc_status Store::make_piece(PiecePlan &plan, const PieceNeed &need, const Seque
   const ChunkLayout &layout = seq.part->layout_of(need.piece);
   if (need.from && need.from->gone) return fail(error, KVC_ERR_GONE, "rows that the call goes on from were evicted after the lease lapsed");
   if (need.from && need.from->held) KVC_TRY(check_held(layout, *seq.part, need.from->held, need.piece == Piece::window ? need.at * seq.chunk_tokens() : need.at, error));
-  plan.made.reserve(plan.made.size() + 1);
-  plan.replaced.reserve(plan.replaced.size() + 1);
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, layout, error));
   plan.made.push_back(own);
@@ -129,6 +127,8 @@ kvc_status Store::reserve_pieces(AppendPlan &plan, Sequence &seq, Error &error) 
   seq.pieces->states.reserve(p.states.size());
   seq.pieces->pending.reserve(seq.pieces->pending.size() + (plan.sealed - seq.sealed));
   p.spares.reserve(p.spare_count);
+  p.made.reserve(p.needs.size());
+  p.replaced.reserve(p.needs.size());
   for (const PieceNeed &need : p.needs) KVC_TRY(make_piece(p, need, seq, error));
   while (p.spares.size() < p.spare_count) p.spares.push_back(make<OpenChunk>(&resource_));
   std::lock_guard lock(mutex_);

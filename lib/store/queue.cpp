@@ -225,7 +225,7 @@ int Queues::fd(Queue &queue) {
 /// Under the lock.  What a drain is about to take is nothing to wake anybody for.
 void Queues::sync_fd(Queue &queue) {
   const bool readable = !queue.finished.empty() || queue.events_wait;
-  if (readable == queue.fd_readable || !queue.fd_asked || queue.drains) return;
+  if (readable == queue.fd_readable || !queue.fd_asked || (queue.drains && readable && !queue.events_wait)) return;
   uint64_t count = 1;
   const ssize_t moved = readable ? write(queue.fd, &count, sizeof count) : read(queue.fd, &count, sizeof count);
   KVC_CHECK(moved == sizeof count || !readable);  // a host that read it, too, may have left nothing
@@ -236,6 +236,11 @@ void Queues::set_events(Queue &queue, bool wait) {
   const Lock lock(mutex_);
   queue.events_wait = wait;
   sync_fd(queue);
+}
+
+bool Queues::is_drained(Queue &queue) {
+  const Lock lock(mutex_);
+  return queue.drains != 0;
 }
 
 void Queues::submit(Queue &queue) {
@@ -264,7 +269,7 @@ void Queues::wait_for_result(Queue &queue, uint64_t timeout_us, Lock &lock) {
   while (queue.finished.empty() && !queue.closing) {
     const auto passed = steady_clock::now() - begin;
     if (passed >= time) return;
-    wait(changed, host_driven_ ? changed_waiters_ : queue.drains_waiting, std::min(time - passed, slice(UINT64_MAX)), lock);
+    wait(changed, host_driven_ ? changed_waiters_ : queue.drains_waiting, std::min(time - passed, slice(first_deadline_ns_)), lock);
     look_again(lock);
     while (host_driven_ && queue.finished.empty() && run_one(lock)) {}
   }
@@ -362,7 +367,7 @@ kvc_status Queues::push(Task &task, bool more, Error &error) {
   queue.description_bytes += bytes;
   queue.unfinished.push_back(&task);
   unstarted_count_++;
-  first_deadline_ns_ = std::min(first_deadline_ns_, task.deadline_ns);
+  note_deadline(task);
   if (more) {
     task.state = Task::State::held;
     held_count_++;

@@ -19,6 +19,12 @@ namespace kvc::store {
 class Store;
 using base::Error;
 
+/// What differs when there may be more room in a store than before.
+struct RoomSign {
+  uint64_t let_go = 0, lapsed = 0, used_bytes = 0, open_bytes = 0;
+  friend bool operator==(const RoomSign &, const RoomSign &) = default;
+};
+
 struct Queue {
   Queue(std::pmr::memory_resource *resource, const kvc_queue_options &options);
 
@@ -57,6 +63,8 @@ class Queues {
   [[nodiscard]] kvc_status step(uint32_t *more, uint64_t budget_us, Error &error);
   /// The queue's descriptor is readable while events wait, too.
   void set_events(Queue &queue, bool wait);
+  /// A call is taking results of it at this moment, or waits for some.
+  bool is_drained(Queue &queue);
 
   /// A place for a call; BUSY.  Ends with push or give_up.
   [[nodiscard]] kvc_status admit(Task **out, Queue &queue, const kvc_call &call, uint32_t operation, Error &error);
@@ -116,18 +124,21 @@ class Queues {
   uint64_t close_out(Task &task, kvc_status status, const Error &error, std::chrono::steady_clock::time_point now);
   void deliver(Task &task, uint64_t copied_bytes);
   void end(Task &task, kvc_status status, const Error &error);
-  bool park(Task &task, Lock &lock);
+  bool park(Task &task);
   void start(Task &task);
   void start_held(Queue &queue);
   void make_ready(Task &task);
   void set_aside(Task &task);
   void leave_line(Task &task, Lock &lock);
   void unpark();
+  void note_deadline(const Task &task);
   void expire(Lock &lock);
   void look_again(Lock &lock);
   void wait(std::condition_variable &changed, uint32_t &waiters, std::chrono::nanoseconds time, Lock &lock);
   std::chrono::nanoseconds slice(uint64_t deadline_ns) const;
+  std::chrono::nanoseconds watch_time() const;
   void wake_for_room();
+  void tell_of_room();
 
   Store &store_;
   std::pmr::memory_resource *const resource_;
@@ -148,6 +159,7 @@ class Queues {
   std::atomic<uint32_t> room_waiters_{0};
   std::atomic<uint64_t> timeouts_{0};
   uint64_t room_count_ = 0;  // releases that somebody waited for
+  RoomSign room_sign_;       // as it was looked at last
   bool stopping_ = false;
 
   std::mutex threads_mutex_;

@@ -14,7 +14,7 @@ using base::fail;
 __extension__ using int128 = __int128;
 
 /// Pieces of equal size at  base + sum of index_i * stride_i, outermost axis first; every stride is at least the extent of what it steps
-/// over (check_destination).  A comb with a block table has one axis whose indices are those of the table alone.
+/// over (check_nesting).  A comb with a block table has one axis whose indices are those of the table alone.
 struct Comb {
   static constexpr uint32_t axes_max = 5;
   struct Axis {

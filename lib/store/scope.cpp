@@ -118,6 +118,7 @@ kvc_status Store::scope_create(uint64_t *token, const kvc_scope_options &o, Erro
     return fail(error, KVC_ERR_FULL, "%u scope handles are open: the limit", base::HandleTable::kIndexMax);
   }
   set_limits(*scope, o);
+  queues_.room_freed();  // of a larger quota
   lock.unlock();
   if (o.bytes_max) shrink(*scope);
   return KVC_OK;

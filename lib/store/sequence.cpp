@@ -175,6 +175,13 @@ uint64_t Store::leading_held(const Sequence &seq) const {
   return held;
 }
 
+/// Chunks in front that go by their names: those behind one that does not have none either.  Under the lock.
+uint64_t Store::leading_named(const Sequence &seq) const {
+  if (!seq.table) return 0;
+  const auto begin = seq.table->refs.begin(), end = begin + static_cast<int64_t>(seq.sealed);
+  return static_cast<uint64_t>(std::partition_point(begin, end, [&](Ref ref) { return index_->held(ref) && !(index_->node(ref).flags & seq::node_unnamed); }) - begin);
+}
+
 /// Lets chunks be evicted: the sealed ones, and those that open rows are taken from.  False when it holds none.  Under the lock, with no
 /// call inside.
 bool Store::lapse(Sequence &seq) {
@@ -243,9 +250,8 @@ void Store::seq_info(kvc_seq_info &info, const Sequence &seq) {
   info.tokens_sealed = seq.sealed_tokens();
   info.tokens_end = truncate_end(seq);
   info.tokens_held = held < seq.sealed ? held * seq.chunk_tokens() : seq.length;
-  uint64_t named = seq.part->is_whole() ? held : 0;  // where another writer has some parts of a chunk, this one's rows have no name
-  while (named < held && !(index_->node(seq.table->refs[named]).flags & seq::node_unnamed)) named++;
-  info.tokens_shareable = seq.is_private ? 0 : named < held ? named * seq.chunk_tokens() : seq.length;
+  const uint64_t named = leading_named(seq);
+  info.tokens_shareable = named == seq.sealed && !seq.is_private ? seq.length : named * seq.chunk_tokens();
   uint64_t slots = held;
   for (size_t i = 0; i < seq.open.size(); i++) {
     const OpenChunk *open = seq.open[i];

@@ -207,6 +207,14 @@ bool Store::reap(uint64_t now_ns) {
   return gave_back;
 }
 
+RoomSign Store::room_sign() {
+  const LapsesToLog lapses{*this};
+  std::lock_guard lock(mutex_);
+  reap(clock_.now_ns());
+  reads_.settle(*index_);
+  return {index_->let_go_count(), metrics_.lapsed_leases.load(std::memory_order_relaxed), slab_.used_bytes(), open_bytes_.load(std::memory_order_relaxed)};
+}
+
 kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) {
   kvc_status status = KVC_OK;
   if (bytes > slab_.capacity_bytes())  // before anything is evicted for it

@@ -125,6 +125,9 @@ class Store final : seq::NodeSink {
   [[nodiscard]] kvc_status trace_record(const char *path, Error &error);
   Trace &trace() { return trace_; }
 
+  /// For who waits for room: of this moment, after what lapsed was let go.
+  RoomSign room_sign();
+
   /// Background work: drops some of what was not used for its time to live.  True: there may be more.
   bool expire();
 
@@ -230,6 +233,7 @@ class Store final : seq::NodeSink {
   void table_unref(Table *table);
   void pin_tip(Sequence &seq);
   uint64_t leading_held(const Sequence &seq) const;
+  uint64_t leading_named(const Sequence &seq) const;
   bool lapse(Sequence &seq);
   void take_up(Sequence &seq);
   kvc_status check_ids(const Sequence &seq, uint64_t chunk, Error &error);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <memory_resource>
 #include <span>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/handle.h"
@@ -120,6 +121,13 @@ struct Task {
   kvc_result result;
   Copies copies;
   alignas(16) std::byte room[room_bytes];
+
+  /// Before it is run again: a result is of one run alone.
+  void begin_again() {
+    const auto [size, operation, user] = std::tuple(result.size, result.operation, result.user);
+    result = kvc_result{};
+    result.size = size, result.operation = operation, result.user = user;
+  }
 };
 
 template <Link Task::*link>

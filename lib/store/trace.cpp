@@ -40,8 +40,21 @@ Trace::~Trace() {
 }
 
 kvc_status Trace::start(const char *path, base::Error &error) {
-  KVC_TRY(stop(error));
   std::lock_guard lock(mutex_);
+  base::Error of_before;
+  const kvc_status ended = end(of_before);
+  KVC_TRY(begin(path, error));
+  if (ended != KVC_OK) error = of_before;
+  return ended;
+}
+
+kvc_status Trace::stop(base::Error &error) {
+  std::lock_guard lock(mutex_);
+  return end(error);
+}
+
+/// Under the lock.
+kvc_status Trace::begin(const char *path, base::Error &error) {
   spans_.reserve(span_max);
   text_.reserve(kHead.size() + span_max * kSpanText + kTail.size());
   file_ = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -61,8 +74,8 @@ kvc_status Trace::start(const char *path, base::Error &error) {
   return KVC_OK;
 }
 
-kvc_status Trace::stop(base::Error &error) {
-  std::lock_guard lock(mutex_);
+/// Under the lock.
+kvc_status Trace::end(base::Error &error) {
   if (file_ < 0) return KVC_OK;
   flush();
   on_.store(false, std::memory_order_relaxed);

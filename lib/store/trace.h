@@ -32,7 +32,7 @@ class Trace {
   explicit Trace(std::pmr::memory_resource *resource) : spans_(resource), text_(resource) {}
   ~Trace();
   bool on() const { return on_.load(std::memory_order_relaxed); }
-  /// Ends what is being recorded.  IO; throws std::bad_alloc.
+  /// Ends what is being recorded.  IO: what was lost of that, and this has begun; or this could not be.  Throws std::bad_alloc.
   [[nodiscard]] kvc_status start(const char *path, base::Error &error);
   /// IO: what was lost since the start.
   [[nodiscard]] kvc_status stop(base::Error &error);
@@ -52,6 +52,8 @@ class Trace {
   };
 
  private:
+  kvc_status begin(const char *path, base::Error &error);
+  kvc_status end(base::Error &error);
   void flush();
   void format(const Span &span);
 

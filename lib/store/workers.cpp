@@ -75,17 +75,38 @@ void Queues::expire(Lock &lock) {
   lock.lock();
 }
 
-/// What time alone may have changed.
+/// Who looks at the clock may sleep until a later one.
+void Queues::note_deadline(const Task &task) {
+  if (task.deadline_ns >= first_deadline_ns_) return;
+  first_deadline_ns_ = task.deadline_ns;
+  if (watched_) work_cv_.notify_all();
+  if (host_driven_ && changed_waiters_) changed_cv_.notify_all();
+}
+
+/// What time alone may have changed, and what nobody tells of.
 void Queues::look_again(Lock &lock) {
-  unpark();
+  if (room_waiters_.load(std::memory_order_relaxed)) {
+    lock.unlock();
+    const RoomSign sign = store_.room_sign();
+    lock.lock();
+    if (sign != std::exchange(room_sign_, sign)) tell_of_room();
+  }
   expire(lock);
 }
 
-/// How long to sleep at most until a deadline by the store's clock: a clock that moves by leaps is looked at now and then.
+/// How long to sleep at most until a deadline by the store's clock.
 nanoseconds Queues::slice(uint64_t deadline_ns) const {
   const nanoseconds most = std::chrono::milliseconds(parked_.empty() && !room_waiters_.load(std::memory_order_relaxed) ? 50 : 2);
   const uint64_t now = clock_.now_ns();
   return deadline_ns <= now ? nanoseconds(0) : std::min(most, nanoseconds(std::min<uint64_t>(deadline_ns - now, INT64_MAX)));
+}
+
+/// The same for a thread of ours, which is told of all else that ends its sleep.
+nanoseconds Queues::watch_time() const {
+  constexpr nanoseconds most = std::chrono::hours(1);
+  if (clock_.leaps() || room_waiters_.load(std::memory_order_relaxed)) return slice(first_deadline_ns_);
+  const uint64_t now = clock_.now_ns();
+  return first_deadline_ns_ <= now ? nanoseconds(0) : std::min(most, nanoseconds(std::min<uint64_t>(first_deadline_ns_ - now, INT64_MAX)));
 }
 
 void Queues::wait(std::condition_variable &changed, uint32_t &waiters, nanoseconds time, Lock &lock) {
@@ -98,11 +119,14 @@ void Queues::wait(std::condition_variable &changed, uint32_t &waiters, nanosecon
 void Queues::work() {
   Lock lock(mutex_);
   while (!stopping_) {
-    if (run_one(lock)) continue;
+    if (run_one(lock)) {
+      if (unstarted_count_) expire(lock);
+      continue;
+    }
     idle_++;
     if (unstarted_count_ && !watched_) {
       watched_ = true;
-      work_cv_.wait_for(lock, slice(first_deadline_ns_));
+      work_cv_.wait_for(lock, watch_time());
       watched_ = false;
       idle_--;
       look_again(lock);
@@ -158,40 +182,42 @@ void Queues::run(Task &task) {
     const kvc_status late = fail(error, KVC_ERR_TIMEOUT, "the deadline passed before the call was started");
     return end(task, late, error);
   }
+  if (task.wants_room) [[unlikely]] task.begin_again();
   if (task.seq) store_.begin_use(*task.seq, task.seq_token);
   const kvc_status status = task.work->run(task.result, error);
   if (task.seq) store_.slide(*task.seq);
   if (status == KVC_ERR_FULL && waits_ && !error.never) [[unlikely]] {
     end_result(task.result, status, error);
-    Lock lock(mutex_);
-    if (park(task, lock)) return;
+    const Lock lock(mutex_);
+    if (park(task)) return;
   }
   end(task, status, error);
 }
 
 /// The call will be run again: at once when something was released meanwhile, or when nobody who releases could know yet that it waits.
-bool Queues::park(Task &task, Lock &) {
+bool Queues::park(Task &task) {
   if (task.queue->closing || task.cancelled) return false;
   unstarted_count_++;
   const bool again = !task.wants_room || task.room_seen != room_count_;
   if (!task.wants_room) room_waiters_.fetch_add(1, std::memory_order_relaxed);
   task.wants_room = true;
-  first_deadline_ns_ = std::min(first_deadline_ns_, task.deadline_ns);
+  note_deadline(task);
   if (again) {
     make_ready(task);
   } else {
     task.state = Task::State::parked;
     parked_.push_back(&task);
-    if (idle_ && !watched_) work_cv_.notify_one();
+    if (watched_) work_cv_.notify_all();
+    else if (idle_) work_cv_.notify_one();
   }
   return true;
 }
 
 /// The call is over, run or not: nothing is touched of what it was lent or had copied, whose bytes are returned.  With no lock held.
 uint64_t Queues::close_out(Task &task, kvc_status status, const Error &error, steady_clock::time_point now) {
-  if (status == KVC_ERR_TIMEOUT) timeouts_.fetch_add(1, std::memory_order_relaxed);
   if (task.wants_room && status == KVC_ERR_TIMEOUT) status = KVC_ERR_FULL;  // as its result says since it last ran
   else end_result(task.result, status, error);
+  if (status == KVC_ERR_TIMEOUT) timeouts_.fetch_add(1, std::memory_order_relaxed);
   task.result.elapsed_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - task.begun).count());
   task.work->settle(status);
   std::destroy_at(std::exchange(task.work, nullptr));
@@ -265,9 +291,9 @@ Queues::RoomWait::~RoomWait() { queues_.room_waiters_.fetch_sub(1, std::memory_o
 
 bool Queues::RoomWait::again() {
   Lock lock(queues_.mutex_);
-  if (queues_.clock_.now_ns() >= deadline_ns_) return false;
-  if (room_seen_ == queues_.room_count_ && !(queues_.host_driven_ && queues_.run_one(lock))) {
-    queues_.wait(queues_.changed_cv_, queues_.changed_waiters_, queues_.slice(deadline_ns_), lock);
+  while (room_seen_ == queues_.room_count_) {
+    if (queues_.clock_.now_ns() >= deadline_ns_) return false;
+    if (!queues_.host_driven_ || !queues_.run_one(lock)) queues_.wait(queues_.changed_cv_, queues_.changed_waiters_, queues_.slice(deadline_ns_), lock);
     queues_.look_again(lock);
   }
   room_seen_ = queues_.room_count_;
@@ -275,7 +301,12 @@ bool Queues::RoomWait::again() {
 }
 
 void Queues::wake_for_room() {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
+  tell_of_room();
+}
+
+/// Under the lock.
+void Queues::tell_of_room() {
   room_count_++;
   unpark();
   if (changed_waiters_) changed_cv_.notify_all();

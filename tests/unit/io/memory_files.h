@@ -11,7 +11,7 @@
 namespace kvc_test {
 
 /// One directory, "disk", of a machine whose plug can be pulled: what was not synced may be lost then, bytes and names each for themselves.
-class MemoryFiles final : public kvc::io::FileSystem {
+class MemoryFiles : public kvc::io::FileSystem {
  public:
   uint64_t capacity = UINT64_MAX;
   bool exchanges = true, other_in_the_way = false;

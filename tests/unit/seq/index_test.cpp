@@ -113,6 +113,34 @@ TEST_F(IndexTest, B42AHeldNodeAndItsAncestorsStayAndEvictionSaysThatNothingIsLef
   }
 }
 
+TEST_F(IndexTest, WhoOnlyLooksAtUnnamedNodesDoesNotKeepThemWhenTheirHolderLeavesForGoodNorTakesThemFromOneThatComesBack) {
+  for (const bool for_good : {true, false})
+    for (const int looked_at : {1, 0}) {
+      const Ref up = insert(1, {}, node_unnamed), tip = insert(2, up, node_unnamed), look[] = {up, tip};
+      index_.unpin(up, 1, true);
+      index_.pin(look[looked_at]);
+      index_.unpin(tip, 2, for_good);
+      EXPECT_TRUE(index_.held(up));
+      index_.unpin_looked_at(look[looked_at]);
+      EXPECT_EQ(sink_.gone, for_good ? (Numbers{2, 1}) : Numbers{});
+      EXPECT_EQ(index_.held(up), !for_good);
+      (void)evict_all();
+    }
+}
+
+TEST_F(IndexTest, OfTwoHoldersOfAnUnnamedNodeTheLastToLetGoSaysWhetherItGoesWithAWatchersPin) {
+  for (const bool lapses_last : {true, false}) {
+    const Ref a = insert(1, {}, node_unnamed);
+    index_.pin(a);
+    index_.pin(a);
+    index_.unpin(a, 1, lapses_last);
+    index_.unpin(a, 2, !lapses_last);
+    index_.unpin_looked_at(a);
+    EXPECT_EQ(index_.held(a), lapses_last);
+    (void)evict_all();
+  }
+}
+
 // B58: eviction asked for more than was missing.
 TEST_F(IndexTest, B58OneCallEvictsOneNodeTheLeastRecentlyUsed) {
   std::vector<Ref> refs;

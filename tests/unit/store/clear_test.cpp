@@ -43,8 +43,13 @@ TEST_F(ClearTest, everything_that_nobody_holds_goes_and_other_scopes_keep_theirs
 TEST_F(ClearTest, what_a_sequence_holds_is_read_on_by_it_found_by_nobody_and_goes_with_it) {
   SeqHandle seq = prompt(mine, 1, 4), fork;
   prompt(mine, 1, 8);
+  auto state = sized<kvc_seq_info>();
+  ASSERT_EQ(kvc_seq_get_info(&state, seq, &error), KVC_OK);
+  EXPECT_EQ(state.tokens_shareable, 4 * chunk_tokens);
   EXPECT_EQ(clear().done, 4u);
   EXPECT_EQ(found(mine, 1), 0u);
+  ASSERT_EQ(kvc_seq_get_info(&state, seq, &error), KVC_OK);
+  EXPECT_EQ(state.tokens_shareable, 0u);
   EXPECT_EQ(gather(seq, 4 * chunk_tokens), KVC_OK) << error.message;
   const auto all = ids(6 * chunk_tokens, 1);
   ASSERT_EQ(append(seq, all, 4 * chunk_tokens, 6 * chunk_tokens), KVC_OK) << error.message;

@@ -1,3 +1,4 @@
+#include "../api/queue_host.h"
 #include "stamped_store.h"
 
 /// Rows asked for ahead: in a store in memory what is held is there already, and the call says how far.
@@ -57,6 +58,26 @@ TEST_F(PrefetchTest, what_went_after_a_lapse_ends_it_and_is_gone_unless_nobody_w
   EXPECT_EQ(prefetch(seq, {listed}), KVC_ERR_GONE);
   EXPECT_EQ(result.done, 1u);
   EXPECT_EQ(prefetch(seq, {place(0, KVC_ALL)}, KVC_TIER_HOST, KVC_CALL_DETACH), KVC_OK) << error.message;
+}
+
+TEST_F(PrefetchTest, what_nobody_waits_to_hear_of_does_not_wait_for_queued_calls_either) {
+  open(1u << 20, KVC_OPEN_HOST_DRIVEN);
+  SeqHandle seq = written(1, 40);
+  QueueHandle queue = make_queue(store);
+  int fd;
+  ASSERT_EQ(kvc_queue_fd(&fd, queue, &error), KVC_OK);
+  const kvc_call call = queued(queue, 1);
+  const int32_t id = 7;
+  ASSERT_EQ(kvc_append(seq, &id, 1, nullptr, 0, &call, &error), KVC_OK) << error.message;
+  EXPECT_EQ(prefetch(seq, {place(0, KVC_ALL)}, KVC_TIER_HOST, KVC_CALL_DETACH), KVC_OK) << error.message;
+  EXPECT_EQ(result.done, 0u);
+  EXPECT_FALSE(readable(fd)) << "a call that waits does the work";
+  EXPECT_EQ(prefetch(seq, {place(0, KVC_ALL)}), KVC_OK) << error.message;
+  EXPECT_EQ(result.done, 40u);
+  EXPECT_TRUE(readable(fd));
+  EXPECT_EQ(drain(queue).size(), 1u);
+  EXPECT_EQ(prefetch(seq, {place(0, KVC_ALL)}, KVC_TIER_HOST, KVC_CALL_DETACH), KVC_OK) << error.message;
+  EXPECT_EQ(result.done, 40u);
 }
 
 TEST_F(PrefetchTest, what_is_refused_names_the_value) {

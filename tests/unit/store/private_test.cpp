@@ -45,6 +45,21 @@ TEST_F(PrivateTest, rows_without_ids_give_none_also_when_they_are_sealed) {
   EXPECT_EQ(info(seq).tokens_sealed, 64u);
 }
 
+TEST_F(PrivateTest, chunks_that_were_found_by_their_names_stay_shareable_and_those_behind_them_are_not) {
+  SeqHandle named = host.create();
+  ASSERT_EQ(append(named, 70, 0, 70), KVC_OK) << host.error.message;
+  EXPECT_EQ(info(named).tokens_shareable, 70u);
+  auto options = sized<kvc_seq_options>();
+  options.flags = KVC_SEQ_PRIVATE;
+  const auto prompt = ids(70);
+  SeqHandle seq;
+  ASSERT_EQ(kvc_match(seq.out(), nullptr, host.scope, prompt.data(), prompt.size(), &options, nullptr, &host.error), KVC_OK) << host.error.message;
+  EXPECT_EQ(info(seq).tokens_shareable, 64u);
+  ASSERT_EQ(append(seq, 0, 64, 96), KVC_OK) << host.error.message;
+  EXPECT_EQ(info(seq).tokens, 96u);
+  EXPECT_EQ(info(seq).tokens_shareable, 64u);
+}
+
 TEST_F(PrivateTest, ids_that_end_in_a_sealed_chunk_stay_as_many_as_were_given) {
   SeqHandle seq = host.create(KVC_SEQ_PRIVATE);
   ASSERT_EQ(append(seq, 40, 0, 70), KVC_OK) << host.error.message;

@@ -1,6 +1,9 @@
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "../api/queue_host.h"
+#include "../io/memory_files.h"
 #include "base/clock.h"
 #include "seam_store.h"
 
@@ -9,8 +12,33 @@ namespace {
 
 using namespace kvc_test;
 
+/// A disk that counts the files that were asked for, and lets so many of them be opened.
+struct GatedFiles final : MemoryFiles {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t asked = 0, open_max = UINT64_MAX;
+
+  int open_file(int *fd, const char *path) override {
+    std::unique_lock lock(mutex);
+    const uint64_t mine = ++asked;
+    changed.notify_all();
+    changed.wait(lock, [&] { return mine <= open_max; });
+    return MemoryFiles::open_file(fd, path);
+  }
+  void allow(uint64_t count) {
+    const std::lock_guard lock(mutex);
+    open_max = count;
+    changed.notify_all();
+  }
+  void wait_asked(uint64_t count) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return asked >= count; });
+  }
+};
+
 struct QueueTime : testing::TestWithParam<bool> {
   kvc::base::ManualClock clock;
+  GatedFiles files;
   StoreHandle store = open(0);
   ScopeHandle scope = make_scope(store, "test", {full_layers(1, 1, 8, 8)}, KVC_F16, 16);
   QueueHandle queue = make_queue(store);
@@ -19,7 +47,17 @@ struct QueueTime : testing::TestWithParam<bool> {
   StoreHandle open(uint32_t flags, uint64_t open_bytes_max = 2u << 20) {
     kvc_store_options options = Host::options_of(2u << 20, flags | (GetParam() ? static_cast<uint32_t>(KVC_OPEN_HOST_DRIVEN) : 0));
     options.open_bytes_max = open_bytes_max, options.worker_count = 2, options.timeout_us = 5000000, options.lease_ms = 1000;
-    return open_with({.clock = &clock}, options);
+    return open_with({.clock = &clock, .files = &files}, options);
+  }
+  ScopeHandle limited_scope(uint64_t bytes_max) {
+    const kvc_layer layer = full_layers(1, 1, 8, 8);
+    auto shape = sized<kvc_shape>();
+    shape.dtype = KVC_F16, shape.chunk_tokens = 16, shape.layers = &layer, shape.layer_runs = 1;
+    auto options = sized<kvc_scope_options>();
+    options.model = "test", options.shape = &shape, options.bytes_max = bytes_max;
+    ScopeHandle out;
+    EXPECT_EQ(kvc_scope_create(out.out(), store, &options, &error), KVC_OK) << error.message;
+    return out;
   }
   void reopen(uint32_t flags, uint64_t open_bytes_max = 2u << 20) {
     queue.reset();
@@ -138,6 +176,64 @@ TEST_P(QueueTime, a_call_that_would_be_FULL_waits_until_a_lease_is_released) {
   EXPECT_EQ(more.object.status, KVC_OK);
 }
 
+TEST_P(QueueTime, the_result_of_a_call_that_waited_is_that_of_its_last_run) {
+  reopen(KVC_OPEN_WAIT);
+  LeaseHandle lease = fill();
+  Value small("small", 10), more("more", 1000000);
+  std::array<kvc_object, 2> items{small.object, more.object};
+  const kvc_call call = queued(queue, 7);
+  ASSERT_EQ(kvc_object_put(nullptr, scope, items.data(), 2, nullptr, &call, &error), KVC_OK) << error.message;
+  settle();
+  EXPECT_EQ(drain(queue).size(), 0u) << "it waits";
+  lease.reset();
+  const kvc_result result = drain_until(queue, 1)[0];
+  EXPECT_EQ(result.status, KVC_OK);
+  EXPECT_EQ(result.done, 2u);
+  EXPECT_EQ(result.bytes, 1000010u);
+  EXPECT_EQ(result.retry, 0u);
+  EXPECT_STREQ(result.message, "");
+  EXPECT_EQ(result.user, 7u);
+  EXPECT_EQ(result.operation, static_cast<uint32_t>(KVC_OP_OBJECT_PUT));
+}
+
+TEST_P(QueueTime, a_call_that_waits_for_room_is_not_run_again_before_there_may_be_some) {
+  reopen(KVC_OPEN_WAIT);
+  SeqHandle seq = create();
+  const size_t count = 16 * 900;
+  const auto prompt = ids(count);
+  Rows in(count);
+  const kvc_rows rows = in.fill(1, 0).describe(0);
+  ASSERT_EQ(kvc_append(seq, prompt.data(), count, &rows, 1, nullptr, &error), KVC_OK) << error.message;
+  ASSERT_EQ(kvc_seq_save(seq, "disk/saved", nullptr, &error), KVC_OK) << error.message;
+  seq.reset();
+  ASSERT_EQ(kvc_scope_clear(nullptr, scope, nullptr, &error), KVC_OK) << error.message;
+  LeaseHandle lease = fill();
+  const kvc_call call = queued(queue, 1, 0, KVC_FOREVER);
+  ASSERT_EQ(kvc_seq_restore(nullptr, scope, "disk/saved", nullptr, &call, &error), KVC_OK) << error.message;
+  for (int i = 0; i < 4; i++) EXPECT_EQ(drain(queue, 20000).size(), 0u);
+  const uint64_t runs = files.asked;
+  for (int i = 0; i < 4; i++) EXPECT_EQ(drain(queue, 20000).size(), 0u);
+  EXPECT_EQ(files.asked, runs) << "nothing was released and no lease lapsed";
+  clock.advance_ms(1001);
+  const kvc_result result = drain_until(queue, 1)[0];
+  EXPECT_EQ(result.status, KVC_OK) << result.message;
+  SeqHandle restored(result.seq);
+  EXPECT_EQ(given(restored), count);
+}
+
+TEST_P(QueueTime, a_call_that_waits_for_its_quota_goes_on_when_that_is_raised) {
+  reopen(KVC_OPEN_WAIT);
+  LeaseHandle lease = fill();
+  scope = limited_scope(1600000);
+  Value more("more", 200000);
+  const kvc_call call = queued(queue, 1);
+  ASSERT_EQ(put(more, &call), KVC_OK) << error.message;
+  settle();
+  EXPECT_EQ(drain(queue).size(), 0u);
+  scope = limited_scope(1900000);
+  EXPECT_EQ(drain_until(queue, 1)[0].status, KVC_OK);
+}
+
 TEST_P(QueueTime, a_call_that_would_be_FULL_waits_until_a_lease_lapses_by_the_clock) {
   reopen(KVC_OPEN_WAIT);
   LeaseHandle lease = fill();
@@ -163,6 +259,9 @@ TEST_P(QueueTime, who_waited_for_room_until_its_deadline_is_FULL) {
   EXPECT_EQ(results[0].status, KVC_ERR_FULL);
   EXPECT_NE(std::string(results[0].message).find("bytes are needed"), std::string::npos) << results[0].message;
   EXPECT_EQ(more.object.status, KVC_ERR_FULL);
+  auto metrics = sized<kvc_metrics>();
+  ASSERT_EQ(kvc_metrics_read(&metrics, store, &error), KVC_OK);
+  EXPECT_EQ(metrics.timeouts, 0u) << "it did not end in KVC_ERR_TIMEOUT";
 }
 
 TEST_P(QueueTime, a_call_that_can_never_have_room_does_not_wait) {
@@ -269,6 +368,92 @@ TEST(QueueEvents, the_descriptor_is_readable_while_events_wait_too) {
   EXPECT_TRUE(readable(fd)) << "events are not results";
   use.store().queues().set_events(use.queue(), false);
   EXPECT_FALSE(readable(fd));
+}
+
+TEST(QueueEvents, events_are_seen_while_another_thread_waits_in_a_drain) {
+  StoreHandle store = open_with({}, Host::options_of(2u << 20, KVC_OPEN_HOST_DRIVEN));
+  auto options = sized<kvc_scope_options>();
+  options.model = "test";
+  ScopeHandle scope;
+  ASSERT_EQ(kvc_scope_create(scope.out(), store, &options, nullptr), KVC_OK);
+  QueueHandle queue = make_queue(store);
+  int fd;
+  ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);
+  kvc::store::QueueUse use;
+  kvc::base::Error error;
+  ASSERT_EQ(use.enter(kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_queue *>(queue))), error), KVC_OK);
+  kvc::store::Queues &queues = use.store().queues();
+  std::thread draining([&] { EXPECT_EQ(drain_until(queue, 1)[0].status, KVC_OK); });
+  while (!queues.is_drained(use.queue())) std::this_thread::yield();
+  queues.set_events(use.queue(), true);
+  EXPECT_TRUE(readable(fd));
+  queues.set_events(use.queue(), false);
+  EXPECT_FALSE(readable(fd));
+  queues.set_events(use.queue(), true);
+  const kvc_call call = queued(queue, 1);
+  ASSERT_EQ(kvc_scope_clear(nullptr, scope, &call, nullptr), KVC_OK);
+  draining.join();
+  EXPECT_TRUE(readable(fd)) << "the drain took results, not events";
+  use.leave();
+}
+
+/// The system's time, by a clock that says it does not leap.
+struct RunningClock final : kvc::base::Clock {
+  uint64_t now_ns() const override { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+  bool leaps() const override { return false; }
+};
+
+TEST(QueueClock, a_deadline_that_is_earlier_than_all_before_it_is_kept_by_a_thread_that_sleeps_until_those) {
+  RunningClock clock;
+  kvc::store::Seams seams;
+  seams.clock = &clock;
+  StoreHandle store = open_with(seams, Host::options_of(2u << 20));
+  auto options = sized<kvc_scope_options>();
+  options.model = "test";
+  ScopeHandle scope;
+  ASSERT_EQ(kvc_scope_create(scope.out(), store, &options, nullptr), KVC_OK);
+  QueueHandle first = make_queue(store), second = make_queue(store);
+  int fd;
+  ASSERT_EQ(kvc_queue_fd(&fd, second, nullptr), KVC_OK);
+  const kvc_call late = queued(first, 1, KVC_CALL_MORE, KVC_FOREVER), soon = queued(second, 2, KVC_CALL_MORE, 1000);
+  ASSERT_EQ(kvc_scope_clear(nullptr, scope, &late, nullptr), KVC_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until a thread sleeps, if it is not late
+  ASSERT_EQ(kvc_scope_clear(nullptr, scope, &soon, nullptr), KVC_OK);
+  pollfd p = {fd, POLLIN, 0};
+  ASSERT_EQ(poll(&p, 1, 20000), 1);
+  EXPECT_EQ(drain(second)[0].status, KVC_ERR_TIMEOUT);
+}
+
+TEST(QueueClock, a_deadline_that_passes_while_all_threads_work_is_told_when_one_of_them_ends_a_call) {
+  kvc::base::ManualClock clock;
+  GatedFiles files;
+  files.open_max = 0;
+  kvc::store::Seams seams;
+  seams.clock = &clock, seams.files = &files;
+  auto store_options = Host::options_of(2u << 20);
+  store_options.worker_count = 1;
+  StoreHandle store = open_with(seams, store_options);
+  const kvc_layer layer = full_layers(1, 1, 8, 8);
+  auto shape = sized<kvc_shape>();
+  shape.dtype = KVC_F16, shape.layers = &layer, shape.layer_runs = 1;
+  auto options = sized<kvc_scope_options>();
+  options.model = "test", options.shape = &shape;
+  ScopeHandle scope;
+  ASSERT_EQ(kvc_scope_create(scope.out(), store, &options, nullptr), KVC_OK);
+  QueueHandle busy = make_queue(store), other = make_queue(store);
+  int fd;
+  ASSERT_EQ(kvc_queue_fd(&fd, other, nullptr), KVC_OK);
+  const kvc_call load = queued(busy, 1, 0, KVC_FOREVER), held = queued(other, 2, KVC_CALL_MORE, 1000000);
+  for (int i = 0; i < 2; i++) ASSERT_EQ(kvc_seq_restore(nullptr, scope, "disk/absent", nullptr, &load, nullptr), KVC_OK);
+  files.wait_asked(1);
+  ASSERT_EQ(kvc_scope_clear(nullptr, scope, &held, nullptr), KVC_OK);
+  clock.advance_ms(1000);
+  files.allow(1);
+  files.wait_asked(2);
+  EXPECT_TRUE(readable(fd));
+  files.allow(2);
+  EXPECT_EQ(drain_until(other, 1)[0].status, KVC_ERR_TIMEOUT);
+  EXPECT_EQ(drain_until(busy, 2).size(), 2u);
 }
 
 TEST(QueueClock, threads_of_kvc_see_that_a_deadline_passes_while_nobody_drains) {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "../api/queue_host.h"
 #include "../folder.h"
 #include "limited_host.h"
 #ifdef KVC_FAULTS
@@ -111,6 +112,46 @@ TEST_F(TraceTest, queued_calls_are_spans_with_their_ids) {
   EXPECT_EQ(lines[0].trace, "00000000000000000000000000000005");
 }
 
+TEST_F(TraceTest, a_call_that_waited_for_room_is_one_span_with_what_it_came_to_and_its_id) {
+  auto options = sized<kvc_store_options>();
+  options.flags = KVC_OPEN_WAIT | KVC_OPEN_HOST_DRIVEN;
+  LimitedHost host(2u << 20, &options);
+  const ScopeHandle full = host.scope("full");
+  LeaseHandle lease;
+  ASSERT_EQ(host.put(full, "held", 1500000), KVC_OK) << host.error.message;
+  ASSERT_TRUE(host.exists(full, "held", &lease));
+  QueueHandle queue = make_queue(host.store);
+  ASSERT_EQ(kvc_trace_record(host.store, path.c_str(), &error), KVC_OK) << error.message;
+  std::vector<uint8_t> value(1000000);
+  const kvc_bytes part{value.data(), value.size()};
+  const auto put = [&](kvc_object &object, const char *key, kvc_call call, uint64_t id) {
+    object.key = key, object.key_size = std::strlen(key), object.parts = &part, object.part_count = 1;
+    call.trace_low = id;
+    return kvc_object_put(nullptr, full, &object, 1, nullptr, &call, &error);
+  };
+  kvc_object first{}, late{}, second{};
+  ASSERT_EQ(put(late, "late", queued(queue, 1, 0, 1000), 4), KVC_OK) << error.message;
+  EXPECT_EQ(drain(queue).size(), 0u);
+  host.clock.advance_ms(1);
+  EXPECT_EQ(drain_until(queue, 1)[0].status, KVC_ERR_FULL);
+  ASSERT_EQ(put(first, "first", queued(queue, 1, 0, KVC_FOREVER), 5), KVC_OK) << error.message;
+  EXPECT_EQ(drain(queue).size(), 0u);
+  std::thread releasing([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    lease.reset();
+  });
+  EXPECT_EQ(put(second, "second", sized<kvc_call>(), 6), KVC_OK) << error.message;
+  releasing.join();
+  EXPECT_EQ(drain_until(queue, 1)[0].status, KVC_OK);
+  ASSERT_EQ(kvc_trace_record(host.store, nullptr, &error), KVC_OK) << error.message;
+  std::map<std::string, int> status_of;
+  for (const Line &line : load()) {
+    const bool is_new = line.name != "object_put" || status_of.emplace(line.trace.substr(31), line.status).second;
+    EXPECT_TRUE(is_new) << line.trace;
+  }
+  EXPECT_EQ(status_of, (std::map<std::string, int>{{"4", KVC_ERR_FULL}, {"5", KVC_OK}, {"6", KVC_OK}}));
+}
+
 TEST_F(TraceTest, what_was_flushed_parses_when_the_process_dies_and_less_than_a_buffer_is_lost) {
   ASSERT_EQ(put(mine, "key", 100), KVC_OK);
   const pid_t child = fork();
@@ -158,7 +199,41 @@ TEST_F(TraceTest, a_file_that_cannot_be_made_says_why_and_nothing_is_recorded) {
   EXPECT_EQ(kvc_trace_record(store, nullptr, &error), KVC_OK) << "nothing to end";
 }
 
+TEST_F(TraceTest, threads_that_begin_recordings_at_once_leave_no_descriptor_and_one_recording) {
+  const auto descriptors = [] {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) count++;
+    return count;
+  };
+  const size_t before = descriptors();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back([&, t] {
+      const std::string own = path + std::to_string(t);
+      for (int i = 0; i < 200; i++) EXPECT_EQ(kvc_trace_record(store, own.c_str(), nullptr), KVC_OK);
+    });
+  for (std::thread &t : threads) t.join();
+  record(nullptr);
+  EXPECT_EQ(descriptors(), before);
+}
+
 #ifdef KVC_FAULTS
+TEST_F(TraceTest, a_recording_begins_also_when_the_one_before_it_could_not_be_written_and_the_call_says_so) {
+  record(path.c_str());
+  (void)exists(mine, "key");
+  ASSERT_TRUE(kvc::base::fault_arm("store.trace.write", 1, 1));
+  const std::string second = path + ".second";
+  EXPECT_EQ(kvc_trace_record(store, second.c_str(), &error), KVC_ERR_IO);
+  EXPECT_NE(error.text().find("ended early"), std::string::npos) << error.message;
+  kvc::base::fault_disarm_all();
+  (void)exists(mine, "key");
+  (void)exists(mine, "key");
+  record(nullptr);
+  EXPECT_TRUE(load().empty());
+  path = second;
+  EXPECT_EQ(counts()["object_exists"], 2);
+}
+
 TEST_F(TraceTest, a_full_disk_ends_the_trace_is_told_at_its_end_and_what_came_before_parses) {
   record(path.c_str());
   for (int i = 0; i < 600; i++) (void)exists(mine, "key");

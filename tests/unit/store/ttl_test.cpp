@@ -32,6 +32,26 @@ TEST_F(TtlTest, what_was_not_used_for_its_time_is_missed_by_every_call_and_other
   EXPECT_EQ(put(brief, "a", 200), KVC_OK) << "other bytes: " << error.message;
 }
 
+TEST_F(TtlTest, objects_with_times_of_their_own_that_are_gone_are_not_remembered_until_their_time) {
+  const auto put_and_delete = [&](int count) {
+    for (int i = 0; i < count; i++) {
+      const std::string key = "key" + std::to_string(i);
+      ASSERT_EQ(put_ttl(lasting, key, 10, 86400000), KVC_OK) << error.message;
+      kvc_object o{};
+      o.key = key.data(), o.key_size = key.size();
+      ASSERT_EQ(kvc_object_delete(nullptr, lasting, &o, 1, nullptr, &error), KVC_OK) << error.message;
+    }
+  };
+  ASSERT_EQ(put_ttl(lasting, "kept", 10, 1000), KVC_OK) << error.message;
+  put_and_delete(1000);
+  const uint64_t bytes = internals().metadata().used_bytes();
+  put_and_delete(5000);
+  EXPECT_EQ(internals().metadata().used_bytes(), bytes);
+  EXPECT_TRUE(exists(lasting, "kept"));
+  clock.advance_ms(1001);
+  EXPECT_FALSE(exists(lasting, "kept"));
+}
+
 TEST_F(TtlTest, every_use_begins_the_time_anew) {
   ASSERT_EQ(put(brief, "got", 100), KVC_OK);
   ASSERT_EQ(put(brief, "seen", 100), KVC_OK);

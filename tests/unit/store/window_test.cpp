@@ -1,4 +1,5 @@
 #include "hybrid.h"
+#include "seam_store.h"
 
 /// Window layers: the store keeps what the window needs, serves what it holds, and a match ends where it holds the window.
 namespace {
@@ -247,6 +248,26 @@ TEST_F(Tight, a_private_sequence_leaves_nothing_behind) {
   ASSERT_EQ(kvc_store_get_info(&info, small.store, &small.error), KVC_OK);
   EXPECT_EQ(info.memory_used, 0u);
   EXPECT_EQ(info.chunk_count, 0u);
+}
+
+TEST(WindowAppends, the_scratch_of_one_long_append_grows_as_its_rows_do) {
+  constexpr uint64_t count = 16 * 4000;
+  auto options = sized<kvc_store_options>();
+  options.memory_bytes = options.open_bytes_max = 64u << 20;
+  kvc::store::Seams seams;
+  seams.metadata_bytes_max = 16u << 20;
+  HybridHost host({full_layers(1, 1, 1, 1), window_layers(1, 1, 1, 1, 20)}, KVC_F16, 16);
+  host.scope.reset();
+  host.store = open_with(seams, options);
+  host.scope = host.make_scope("long", {full_layers(1, 1, 1, 1), window_layers(1, 1, 1, 1, 20)}, KVC_F16, 16);
+  SeqHandle seq = host.create();
+  std::vector<uint16_t> memory(count, 3);
+  std::vector<kvc_rows> rows(2, sized<kvc_rows>());
+  for (uint32_t l = 0; l < 2; l++) {
+    rows[l].layer_begin = l, rows[l].layer_count = 1, rows[l].token_count = count;
+    rows[l].k.data = rows[l].v.data = memory.data(), rows[l].k.bytes = rows[l].v.bytes = count * 2;
+  }
+  EXPECT_EQ(host.append(seq, ids(count), rows), KVC_OK) << host.error.message;
 }
 
 }  // namespace
