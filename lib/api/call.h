@@ -91,8 +91,10 @@ class Intake {
 template <typename H>
 class HandleOut {
  public:
-  [[nodiscard]] kvc_status read(H **out, const Intake &in, const char *name, Error &error) {
-    if (in.queued() && out) return fail(error, KVC_ERR_ARGUMENT, "%s is not NULL: a queued call gives its handle in the result", name);
+  /// `needed`: what a call that blocks without it is told; nullptr: it may.
+  [[nodiscard]] kvc_status read(H **out, const Intake &in, Error &error, const char *needed = "out is NULL") {
+    if (in.queued() && out) return fail(error, KVC_ERR_ARGUMENT, "out is not NULL: a queued call gives its handle in the result");
+    if (!in.queued() && !out && needed) return fail(error, KVC_ERR_ARGUMENT, "%s", needed);
     out_ = out;
     if (out) *out = nullptr;
     return KVC_OK;

@@ -41,8 +41,7 @@ struct AttachCall {
   kvc_seq_options options;
 
   kvc_status read(Intake &in, Error &e, kvc_seq **seq, const kvc_scope *scope, const void *bytes, size_t size, const kvc_seq_options *o) {
-    if (!seq && !in.queued()) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
-    KVC_TRY(out.read(seq, in, "out", e));
+    KVC_TRY(out.read(seq, in, e));
     KVC_TRY(read_options(options, o, "options", e));
     KVC_TRY(read_name(&name, bytes, size, in, e));
     KVC_TRY(in.enter(use, scope, e));

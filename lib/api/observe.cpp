@@ -50,14 +50,10 @@ kvc_status kvc_trace_record(kvc_store *store, const char *path, kvc_error *error
 }
 
 kvc_status kvc_metrics_read(kvc_metrics *metrics, const kvc_store *store, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!metrics) return fail(e, KVC_ERR_ARGUMENT, "metrics is NULL");
-    Output<kvc_metrics> out(metrics, "metrics");
-    KVC_TRY(out.check(e));
+  return get_info(metrics, "metrics", error, [&](kvc_metrics &out, Error &e) -> kvc_status {
     Store *s;
     KVC_TRY(store_of(&s, store, e));
-    s->metrics(out.value());
-    out.write();
+    s->metrics(out);
     return KVC_OK;
   });
 }

@@ -60,8 +60,7 @@ struct MatchCall {
 
   kvc_status read(Intake &in, Error &e, kvc_seq **seq, kvc_match_info *user_info, const kvc_scope *scope, const int32_t *ids, size_t id_count, const kvc_seq_options *o) {
     KVC_TRY(read_seq_options(options, o, in, e));
-    if (!seq && !in.queued() && !(options.flags & KVC_SEQ_PEEK)) return fail(e, KVC_ERR_ARGUMENT, "out is NULL: only KVC_SEQ_PEEK goes without a sequence");
-    KVC_TRY(out.read(seq, in, "out", e));
+    KVC_TRY(out.read(seq, in, e, (options.flags & KVC_SEQ_PEEK) ? nullptr : "out is NULL: only KVC_SEQ_PEEK goes without a sequence"));
     info = {user_info, "info"};
     KVC_TRY(info.check(e));
     KVC_TRY(in.enter(use, scope, e));
@@ -127,8 +126,7 @@ struct RestoreCall {
   kvc_seq_options options;
 
   kvc_status read(Intake &in, Error &e, kvc_seq **seq, const kvc_scope *scope, const char *from, const kvc_seq_options *o) {
-    if (!seq && !in.queued()) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
-    KVC_TRY(out.read(seq, in, "out", e));
+    KVC_TRY(out.read(seq, in, e));
     KVC_TRY(in.enter(use, scope, e));
     path = read_path(from, in);
     return read_seq_options(options, o, in, e);
@@ -148,8 +146,7 @@ struct LeaseCall {
   uint64_t token_begin, token_count, lease_ms;
 
   kvc_status read(Intake &in, Error &e, kvc_lease **lease, const kvc_seq *seq, uint64_t begin, uint64_t count, uint64_t ms) {
-    if (!lease && !in.queued()) return fail(e, KVC_ERR_ARGUMENT, "out is NULL");
-    KVC_TRY(out.read(lease, in, "out", e));
+    KVC_TRY(out.read(lease, in, e));
     token_begin = begin, token_count = count, lease_ms = ms;
     return in.enter(use, seq, Mode::shared, e);
   }
@@ -223,14 +220,10 @@ kvc_status kvc_seq_truncate(kvc_seq *seq, uint64_t tokens, kvc_error *error) {
 }
 
 kvc_status kvc_seq_get_info(kvc_seq_info *info, const kvc_seq *seq, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!info) return fail(e, KVC_ERR_ARGUMENT, "info is NULL");
-    Output<kvc_seq_info> out(info, "info");
-    KVC_TRY(out.check(e));
+  return get_info(info, "info", error, [&](kvc_seq_info &out, Error &e) -> kvc_status {
     SeqUse use;
     KVC_TRY(use.enter(seq, Mode::look, e));
-    use.store().seq_info(out.value(), use.seq());
-    out.write();
+    use.store().seq_info(out, use.seq());
     return KVC_OK;
   });
 }
@@ -268,14 +261,7 @@ kvc_status kvc_lease_renew(kvc_lease *lease, uint64_t lease_ms, kvc_error *error
   });
 }
 
-kvc_status kvc_lease_release(kvc_lease *lease, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!lease) return KVC_OK;
-    void *object;
-    KVC_TRY(base::store_of(&object, token_of(lease), HandleKind::lease, e));
-    return static_cast<Store *>(object)->lease_release(token_of(lease), e);
-  });
-}
+kvc_status kvc_lease_release(kvc_lease *lease, kvc_error *error) { return release_handle<&Store::lease_release>(lease, HandleKind::lease, error); }
 
 kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *call, kvc_error *error) {
   return call_plain<SaveCall>(call, error, seq, path);

@@ -108,6 +108,31 @@ Token token_of(const Handle *handle) {
 }
 
 [[nodiscard]] kvc_status store_of(Store **out, const kvc_store *handle, Error &error);
+
+/// Around the release of a handle by the store it is of; NULL is nothing to do.
+template <auto release, typename Handle>
+kvc_status release_handle(Handle *handle, HandleKind kind, kvc_error *error) noexcept {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!handle) return KVC_OK;
+    void *store;
+    KVC_TRY(base::store_of(&store, token_of(handle), kind, e));
+    return (static_cast<Store *>(store)->*release)(token_of(handle), e);
+  });
+}
+
+/// Around a call that fills a struct: `fill(value, error)`.
+template <typename Info, typename F>
+kvc_status get_info(Info *info, const char *name, kvc_error *error, F &&fill) noexcept {
+  return guard(error, [&](Error &e) -> kvc_status {
+    if (!info) return fail(e, KVC_ERR_ARGUMENT, "%s is NULL", name);
+    Output<Info> out(info, name);
+    KVC_TRY(out.check(e));
+    KVC_TRY(fill(out.value(), e));
+    out.write();
+    return KVC_OK;
+  });
+}
+
 inline bool is_queued(const kvc_call *call) { return call && call->size >= offsetof(kvc_call, queue) + sizeof call->queue && call->queue; }
 inline uint64_t timeout_of(const kvc_call *call) { return call && call->size >= offsetof(kvc_call, timeout_us) + sizeof call->timeout_us ? call->timeout_us : 0; }
 [[nodiscard]] kvc_status check_call_flags(const kvc_call &call, Error &error);

@@ -80,14 +80,10 @@ kvc_status kvc_store_flush(kvc_store *store, const kvc_call *call, kvc_error *er
 }
 
 kvc_status kvc_store_get_info(kvc_store_info *info, const kvc_store *store, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!info) return fail(e, KVC_ERR_ARGUMENT, "info is NULL");
-    Output<kvc_store_info> out(info, "info");
-    KVC_TRY(out.check(e));
+  return get_info(info, "info", error, [&](kvc_store_info &out, Error &e) -> kvc_status {
     Store *s;
     KVC_TRY(store_of(&s, store, e));
-    s->info(out.value());
-    out.write();
+    s->info(out);
     return KVC_OK;
   });
 }
@@ -109,14 +105,7 @@ kvc_status kvc_region_register(kvc_region **out, kvc_store *store, void *data, s
   });
 }
 
-kvc_status kvc_region_release(kvc_region *region, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!region) return KVC_OK;
-    void *object;
-    KVC_TRY(base::store_of(&object, token_of(region), HandleKind::region, e));
-    return static_cast<Store *>(object)->region_release(token_of(region), e);
-  });
-}
+kvc_status kvc_region_release(kvc_region *region, kvc_error *error) { return release_handle<&Store::region_release>(region, HandleKind::region, error); }
 
 kvc_status kvc_shape_check(kvc_shape_info *info, const kvc_shape *shape, kvc_error *error) {
   return guard(error, [&](Error &e) -> kvc_status {
@@ -153,14 +142,10 @@ kvc_status kvc_scope_create(kvc_scope **out, kvc_store *store, const kvc_scope_o
 }
 
 kvc_status kvc_scope_get_info(kvc_scope_info *info, const kvc_scope *scope, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!info) return fail(e, KVC_ERR_ARGUMENT, "info is NULL");
-    Output<kvc_scope_info> out(info, "info");
-    KVC_TRY(out.check(e));
+  return get_info(info, "info", error, [&](kvc_scope_info &out, Error &e) -> kvc_status {
     ScopeUse use;
     KVC_TRY(use.enter(token_of(scope), e));
-    use.store().scope_info(out.value(), use.scope());
-    out.write();
+    use.store().scope_info(out, use.scope());
     return KVC_OK;
   });
 }
@@ -169,11 +154,4 @@ kvc_status kvc_scope_clear(kvc_result *result, kvc_scope *scope, const kvc_call 
   return call_with_result<ClearCall>(result, call, error, static_cast<const kvc_scope *>(scope));
 }
 
-kvc_status kvc_scope_release(kvc_scope *scope, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!scope) return KVC_OK;
-    void *object;
-    KVC_TRY(base::store_of(&object, token_of(scope), HandleKind::scope, e));
-    return static_cast<Store *>(object)->scope_release(token_of(scope), e);
-  });
-}
+kvc_status kvc_scope_release(kvc_scope *scope, kvc_error *error) { return release_handle<&Store::scope_release>(scope, HandleKind::scope, error); }

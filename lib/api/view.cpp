@@ -22,11 +22,4 @@ kvc_status kvc_view_acquire(kvc_view **out, kvc_rows *rows, const kvc_seq *seq, 
   });
 }
 
-kvc_status kvc_view_release(kvc_view *view, kvc_error *error) {
-  return guard(error, [&](Error &e) -> kvc_status {
-    if (!view) return KVC_OK;
-    void *object;
-    KVC_TRY(base::store_of(&object, token_of(view), HandleKind::view, e));
-    return static_cast<Store *>(object)->view_release(token_of(view), e);
-  });
-}
+kvc_status kvc_view_release(kvc_view *view, kvc_error *error) { return release_handle<&Store::view_release>(view, HandleKind::view, error); }
