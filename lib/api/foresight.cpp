@@ -23,7 +23,7 @@ struct PrefetchCall {
   kvc_status run(kvc_result &r, Error &e) {
     if (skipped) return KVC_OK;
     const kvc_status status = use.store().prefetch(r, use.seq(), rows.span(), tier, e);
-    return status == KVC_ERR_GONE && detached ? KVC_OK : status;  // what does not arrive is nobody's to hear of
+    return (status == KVC_ERR_GONE || status == KVC_ERR_NO_SNAPSHOT) && detached ? KVC_OK : status;  // what does not arrive is nobody's to hear of
   }
 };
 
