@@ -44,9 +44,9 @@ TEST_F(TtlTest, objects_with_times_of_their_own_that_are_gone_are_not_remembered
   };
   ASSERT_EQ(put_ttl(lasting, "kept", 10, 1000), KVC_OK) << error.message;
   put_and_delete(1000);
-  const uint64_t bytes = internals().metadata().used_bytes();
+  const uint64_t bytes = internals(store).metadata().used_bytes();
   put_and_delete(5000);
-  EXPECT_EQ(internals().metadata().used_bytes(), bytes);
+  EXPECT_EQ(internals(store).metadata().used_bytes(), bytes);
   EXPECT_TRUE(exists(lasting, "kept"));
   clock.advance_ms(1001);
   EXPECT_FALSE(exists(lasting, "kept"));
