@@ -174,7 +174,7 @@ TEST_F(HandoverTest, options_give_the_lease_and_privacy_and_nothing_else) {
   ASSERT_EQ(attach(got, "p", &options), KVC_OK) << error.message;
   EXPECT_EQ(info(got).lease_left_ms, 70u);
   EXPECT_EQ(info(got).tokens, 20u) << "tokens_max is a match's";
-  EXPECT_EQ(info(got).tokens_shareable, 0u);
+  EXPECT_EQ(info(got).tokens_shareable, 16u) << "the chunk that was sealed under its name";
   ASSERT_EQ(append(got, 5, 20, 40), KVC_OK) << error.message;
   expect_rows(got, 0, 40, [](uint64_t t) { return Origin{t < 20 ? 1u : 5u, t}; });
   const kvc_extra extra{50, 1, "x", 1};

