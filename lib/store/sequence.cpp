@@ -179,7 +179,10 @@ uint64_t Store::leading_held(const Sequence &seq) const {
 uint64_t Store::leading_named(const Sequence &seq) const {
   if (!seq.table) return 0;
   const auto begin = seq.table->refs.begin(), end = begin + static_cast<int64_t>(seq.sealed);
-  return static_cast<uint64_t>(std::partition_point(begin, end, [&](Ref ref) { return index_->held(ref) && !(index_->node(ref).flags & seq::node_unnamed); }) - begin);
+  const auto is_named = [&](Ref ref) { return index_->held(ref) && !(index_->node(ref).flags & seq::node_unnamed); };
+  // Of a part, chunks without a name may have some with one behind them.
+  const auto last = seq.part->is_whole() ? std::partition_point(begin, end, is_named) : std::find_if_not(begin, end, is_named);
+  return static_cast<uint64_t>(last - begin);
 }
 
 /// Lets chunks be evicted: the sealed ones, and those that open rows are taken from.  False when it holds none.  Under the lock, with no
