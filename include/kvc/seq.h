@@ -236,12 +236,13 @@ KVC_API kvc_status kvc_seq_reorder(kvc_seq *const *seqs, const uint32_t *source,
 /** Keeps only the listed positions, renumbered from 0; original positions stay in the rows' rotation.  The sequence becomes private: it is
  * no prefix of anything any more.  All or nothing.  Leading chunks that stay whole are shared with whoever has them; all other rows are copied,
  * so that there must be room for them beside the chunks they come from.  Cut are rows and ids past the length; ids of kept tokens stay known.
+ * Of window layers those rows come along that are seen behind the kept positions: taking out late ones brings early ones back into the window.
  * @param seq            borrowed: the sequence; alone on this handle
  * @param positions      borrowed: rising, none twice; NULL with count 0: nothing is kept
  * @param position_count entries of `positions`
  * @param error          borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: past the length, not rising.  GONE: evicted after a lapse, or failed its check.  FULL: no room for the copies.
- *         UNSUPPORTED: it has state layers; for now also with window layers
+ * @return KVC_OK.  RANGE: past the length, not rising.  GONE: evicted after a lapse, or failed its check; rows that a window would see are no
+ *         longer held.  FULL: no room for the copies.  UNSUPPORTED: it has state layers
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size_t position_count, kvc_error *error);
 
@@ -256,7 +257,7 @@ KVC_API kvc_status kvc_seq_compact(kvc_seq *seq, const uint64_t *positions, size
  * @param tier      KVC_TIER_*; on mem: KVC_TIER_HOST, others are UNSUPPORTED
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: past filled(layer).  FULL: no room in the tier.  GONE, UNAVAILABLE, TIMEOUT: not all is there
+ * @return KVC_OK.  RANGE: past filled(layer).  FULL: no room in the tier.  GONE, NO_SNAPSHOT, UNAVAILABLE, TIMEOUT: not all is there
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_prefetch(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, uint32_t tier,
                                     const kvc_call *call, kvc_error *error);

@@ -271,9 +271,10 @@ typedef struct kvc_scope_options {
                                        that is left is open or held.  Below the quota nothing is guaranteed: the store evicts what was used
                                        least recently of all */
   uint64_t ttl_ms;                /**< unused for so long, milliseconds: no call finds it any more, and it is dropped by whoever looks into the
-                                       scope first, needs room, or does background work; 0: never.  It may be found for up to a tenth
-                                       longer.  Uses are put, get, exists, match (but KVC_SEQ_PEEK), every call on a sequence, its release;
-                                       what is held stays, but a lease is no use.  A longer prompt's use is one of all its chunks */
+                                       scope first, needs room, or does background work (kvc_store_step; no thread wakes for it, so that
+                                       what nobody asks for may stay); 0: never.  It may be found for up to a tenth longer.  Uses are put,
+                                       get, exists, match (but KVC_SEQ_PEEK), every call on a sequence, its release; what is held stays,
+                                       but a lease is no use.  A longer prompt's use is one of all its chunks */
   const kvc_precision *precision; /**< borrowed; NULL: the store's */
 } kvc_scope_options;
 

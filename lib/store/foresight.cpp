@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "store/store.h"
+#include "store/piece_use.h"
 
 /// What the host knows of what comes: which rows it will want, and which conversations go on.
 namespace kvc::store {
@@ -26,6 +26,26 @@ kvc_status Store::hint(Sequence &seq, const kvc_hint &hint, Error &error) {
   return KVC_OK;
 }
 
+/// Rows [token, end) of a run, which lie in one chunk.  Of a state layer the snapshot at the end of the run goes with its last token.
+kvc_status Store::check_there(const Sequence &seq, const Run &run, uint64_t token, uint64_t end, Error &error) {
+  if (run.layers->keeps_all()) {
+    uint8_t *data;
+    return chunk_data(&data, seq, token / seq.chunk_tokens(), error);
+  }
+  const bool state = run.layers->kind == KVC_LAYER_STATE;
+  if (state && end != run.token_end()) return KVC_OK;
+  const Piece piece = state ? Piece::state : Piece::window;
+  const ChunkLayout &layout = seq.part->layout_of(piece);
+  PieceUse use(*this);
+  KVC_TRY(use_piece(use, seq, piece, state ? end : token / seq.chunk_tokens(), error));
+  for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
+    const uint32_t mark = layout.mark(use.data, l);
+    if (state && !mark) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", l, static_cast<unsigned long long>(end));
+    if (!state && mark > token % seq.chunk_tokens()) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", l, static_cast<unsigned long long>(token));
+  }
+  return KVC_OK;
+}
+
 /// How far rows are held: each chunk that a run touches.  In this store what is held is in RAM, so nothing is moved.
 kvc_status Store::prefetch(kvc_result &result, const Sequence &seq, std::span<const kvc_rows> rows, uint32_t tier, Error &error) {
   if (tier < KVC_TIER_DEVICE || tier > KVC_TIER_REMOTE) return fail(error, KVC_ERR_ARGUMENT, "tier %u: no such tier", tier);
@@ -44,22 +64,19 @@ kvc_status Store::prefetch(kvc_result &result, const Sequence &seq, std::span<co
   for (const Run &run : runs) end = std::max(end, lists ? run.token_count / run.token_unit : run.token_end());
   result.done = end;
   kvc_status status = KVC_OK;
-  for (const Run &run : runs) {
-    uint64_t chunk_seen = UINT64_MAX;
+  for (const Run &run : runs)
     for (uint64_t row = 0; row < run.token_count;) {
       const uint64_t token = run.token_list ? run.token_list[row / run.token_unit] * run.token_unit + row % run.token_unit : run.token_begin + row;
-      const uint64_t chunk = token / seq.chunk_tokens(), place = lists ? row / run.token_unit : token;
+      const uint64_t place = lists ? row / run.token_unit : token;
       if (place >= result.done) break;
-      uint8_t *data;
-      if (chunk != chunk_seen && chunk_data(&data, seq, chunk, error) != KVC_OK) {
+      const uint64_t count = run.token_list ? 1 : std::min(seq.chunk_tokens() - token % seq.chunk_tokens(), run.token_count - row);
+      if (const kvc_status there = check_there(seq, run, token, token + count, error); there != KVC_OK) {
         result.done = place;
-        status = KVC_ERR_GONE;
+        status = there;
         break;
       }
-      chunk_seen = chunk;
-      row += run.token_list ? 1 : seq.chunk_tokens() - token % seq.chunk_tokens();
+      row += count;
     }
-  }
   return status;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "store/append_plan.h"
 #include "store/memory.h"
 #include "store/slices.h"
 
@@ -38,7 +39,6 @@ namespace {
 
 kvc_status check_positions(const Sequence &seq, std::span<const uint64_t> positions, Error &error) {
   for (const seq::LayerRun &run : seq.part->shape.runs) {
-    if (run.kind == KVC_LAYER_WINDOW) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u sees a window: compact is not built for it yet", run.layer_begin);
     if (run.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u holds a state: a position cannot be taken out of it", run.layer_begin);
   }
   for (size_t i = 0; i < positions.size(); i++) {
@@ -66,6 +66,7 @@ kvc_status Store::copy_kept(uint8_t *to, const Sequence &from, std::span<const u
     while (i + count < kept.size() && kept[i + count] == kept[i] + count && kept[i + count] / chunk_tokens == chunk) count++;
     for (uint32_t l = 0; l < layout.layer_count(); l++)
       for (const SideKind kind : {SideKind::k, SideKind::v}) {
+        if (!layout.page(l).present()) break;
         const kernels::PageSide out = layout.side(to, l, kind);
         const uint64_t row_bytes = uint64_t{out.dim} * kernels::dtype_bytes(out.dtype), head_bytes = row_bytes * out.page_tokens;
         for (uint32_t h = 0; h < layout.page(l).layers->kv_heads; h++)
@@ -91,19 +92,20 @@ void Store::keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_
   }
 }
 
-/// Room for one more open chunk, those of `from` being given up for it.
+/// Room for one more open chunk with its window rows, those of `from` being given up for it.
 kvc_status Store::check_open_room(const Sequence &from, Error &error) const {
   uint64_t held = open_bytes_.load(std::memory_order_relaxed);
-  for (const OpenChunk *open : from.open)
-    if (open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1) held -= slab_.bytes(open->slot);
-  const uint64_t more = memory::Slab::rounded_bytes(from.part->layout.slot_bytes());
+  from.each_open([&](const OpenChunk &open) {
+    if (open.own() && open.users.load(std::memory_order_acquire) == 1) held -= slab_.bytes(open.slot);
+  });
+  const uint64_t more = memory::Slab::rounded_bytes(from.part->layout.slot_bytes()) + (from.part->window_max ? memory::Slab::rounded_bytes(from.part->windows.slot_bytes()) : 0);
   if (held + more <= open_bytes_max_) return KVC_OK;
   return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(held),
               static_cast<unsigned long long>(more), static_cast<unsigned long long>(open_bytes_max_));
 }
 
 /// Makes `made`, a copy of `from`, hold the kept positions alone: leading chunks that stay whole are shared, the rest is copied into open chunks.
-kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, Error &error) {
+kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, PiecePlan &plan, Error &error) {
   const uint64_t chunk_tokens = from.chunk_tokens(), count = positions.size(), complete = count / chunk_tokens, chunks = (count + chunk_tokens - 1) / chunk_tokens;
   uint64_t shared = 0;  // rising positions: the last tells of all before it
   while (shared < std::min(complete, from.sealed) && positions[(shared + 1) * chunk_tokens - 1] == (shared + 1) * chunk_tokens - 1) shared++;
@@ -131,8 +133,9 @@ kvc_status Store::compact_into(Sequence &made, const Sequence &from, std::span<c
     made.open.push_back(open);
     KVC_TRY(copy_kept(open->data, from, positions.subspan(c * chunk_tokens, std::min(chunk_tokens, count - c * chunk_tokens)), error));
   }
-  std::fill(made.filled.begin(), made.filled.end(), count);
+  for (uint64_t &filled : made.filled) filled = static_cast<uint64_t>(std::lower_bound(positions.begin(), positions.end(), filled) - positions.begin());  // window rows may be behind
   made.length = count;
+  if (made.pieces) KVC_TRY(compact_windows(made, from, positions, shared, plan, error));
   if (complete == shared) return KVC_OK;
   std::lock_guard lock(mutex_);
   index_->reserve(static_cast<uint32_t>(complete - shared), made.scope->id);
@@ -143,15 +146,18 @@ kvc_status Store::compact(Sequence &seq, std::span<const uint64_t> positions, Er
   KVC_TRY(check_positions(seq, positions, error));
   Sequence *const made = copy_of(seq).release();
   use(*made);
+  PiecePlan plan(&resource_);
   kvc_status status;
   try {
-    status = compact_into(*made, seq, positions, error);
+    status = compact_into(*made, seq, positions, plan, error);
   } catch (const std::bad_alloc &) {
     status = fail(error, KVC_ERR_NO_MEMORY, "compact: the system refused memory");
   }
-  if (status == KVC_OK) seal(*made, positions.size() / seq.chunk_tokens(), nullptr);
+  if (status == KVC_OK) seal(*made, positions.size() / seq.chunk_tokens(), made->pieces ? &plan : nullptr);
+  if (status == KVC_OK && made->pieces) settle_pieces(*made, plan);
   std::lock_guard lock(mutex_);
   if (status == KVC_OK) std::swap<SequenceState>(seq, *made);
+  else plan.undo(*this);
   drop_sequence(made);
   queues_.room_freed();
   return status;

@@ -239,11 +239,20 @@ class Store final : seq::NodeSink {
   kvc_status check_ids(const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &error);
 
+  struct Cut;
+  struct PiecePlan;
   // rearrange.cpp
   kvc_status copy_kept(uint8_t *to, const Sequence &from, std::span<const uint64_t> kept, Error &error);
   void keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_t> positions, uint64_t shared);
   kvc_status check_open_room(const Sequence &from, Error &error) const;
-  kvc_status compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, Error &error);
+  kvc_status compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, PiecePlan &plan, Error &error);
+  // compact_windows.cpp
+  kvc_status keep_window(Cut &cut, const Sequence &from, uint64_t chunk, uint64_t count, std::span<const uint64_t> filled, Error &error);
+  kvc_status copy_window_kept(OpenChunk &to, const Sequence &made, const Sequence &from, std::span<const uint64_t> positions, uint64_t chunk, Error &error);
+  kvc_status compact_windows(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, uint64_t shared, PiecePlan &plan, Error &error);
+
+  // foresight.cpp
+  kvc_status check_there(const Sequence &seq, const Run &run, uint64_t token, uint64_t end, Error &error);
 
   // handover.cpp
   void handover_unref(Handover *handover);
@@ -256,7 +265,6 @@ class Store final : seq::NodeSink {
 
   // append.cpp, seal.cpp
   struct AppendPlan;
-  struct PiecePlan;
   struct PieceNeed;
   kvc_status check_fits(uint64_t chunks, const Scope &scope, const ChunkLayout &layout, Error &error) const;
   kvc_status plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, Error &error);
@@ -289,7 +297,6 @@ class Store final : seq::NodeSink {
   static bool snapshot_whole(const Part &part, uint8_t *slot);
 
   // cut.cpp: where a sequence with such layers can end, and what it then holds of them
-  struct Cut;
   static bool covers(const Part &part, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled);
   uint8_t *window_rows(std::span<const Ref> refs, const Sequence *seq, uint64_t chunk, Ref *piece) const;
   uint64_t window_missing(const Part &part, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const;
@@ -304,7 +311,7 @@ class Store final : seq::NodeSink {
   // gather_beside.cpp
   struct PieceUse;
   kvc_status use_piece(PieceUse &use, const Sequence &seq, Piece piece, uint64_t at, Error &error);
-  kvc_status use_window(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
+  kvc_status use_beside(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
   void hold_for_view(Ref ref, OpenChunk *open, Scope &scope);
   void let_go_of_view(OpenChunk *open);
   kvc_status gather_beside(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);

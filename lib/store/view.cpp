@@ -60,13 +60,15 @@ kvc_status check_place(uint32_t &layer, const Sequence &seq, uint64_t token, uin
 
 }  // namespace
 
-/// The page of a window layer, which may lack rows that were left out.
-kvc_status Store::use_window(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
+/// The page of a window layer, which may lack rows that were left out; of a state layer the snapshot behind `token`.
+kvc_status Store::use_beside(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
   const ChunkLayout &layout = seq.part->layout_of_layer(layer);
-  if (layout.page(layer).layers->kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u: a state layer has no page of tokens; gather its snapshot", layer);
-  KVC_TRY(use_piece(use, seq, Piece::window, token / seq.chunk_tokens(), error));
-  *left_out = layout.mark(use.data, layer);
-  if (token % seq.chunk_tokens() < *left_out) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", layer, static_cast<unsigned long long>(token));
+  const bool state = layout.page(layer).layers->kind == KVC_LAYER_STATE;
+  KVC_TRY(use_piece(use, seq, state ? Piece::state : Piece::window, state ? token + 1 : token / seq.chunk_tokens(), error));
+  const uint32_t mark = layout.mark(use.data, layer);
+  if (state && !mark) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", layer, static_cast<unsigned long long>(token + 1));
+  if (!state && token % seq.chunk_tokens() < mark) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", layer, static_cast<unsigned long long>(token));
+  *left_out = state ? token % seq.chunk_tokens() : mark;
   if ((flags & KVC_VIEW_FRAME) && use.open)
     return fail(error, KVC_ERR_UNSUPPORTED, "KVC_VIEW_FRAME: the page of token %llu has no frame before its rows are complete", static_cast<unsigned long long>(token));
   return KVC_OK;
@@ -94,7 +96,7 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
     use.open = chunk < seq.sealed ? nullptr : seq.open[chunk - seq.sealed];
     use.held = use.open ? use.open->held : seq.table->refs[chunk];
   } else {
-    KVC_TRY(use_window(use, &left_out, seq, layer, token, flags, error));
+    KVC_TRY(use_beside(use, &left_out, seq, layer, token, flags, error));
   }
   OpenChunk *const open = use.open;
   const Ref ref = use.held;
@@ -112,15 +114,16 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
   rows.head_begin = seq.part->head_begin_of(layer);
   rows.head_count = at.head_count;
   rows.token_begin = chunk * seq.chunk_tokens() + left_out;
-  rows.token_count = std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens() - left_out);
+  const bool state = page.layers->kind == KVC_LAYER_STATE;
+  const uint64_t skipped = (state ? 0 : left_out) + uint64_t{at.head} * page.layers->page_rows(layout.chunk_tokens());  // rows in front of those that are lent
+  rows.token_count = state ? 1 : std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens() - left_out);
   rows.memory = KVC_MEMORY_HOST;
   if (flags & KVC_VIEW_FRAME) {
     describe_bytes(rows.k, at.slot + layout.header_offset(at.layer), codec::frame_header_bytes);
     describe_bytes(rows.v, at.slot + page.k_offset, page.padded_bytes());
   } else {
-    left_out += uint64_t{at.head} * page.layers->page_rows(layout.chunk_tokens());
-    describe_side(rows.k, behind(layout.side(at.slot, at.layer, SideKind::k), left_out), page.k_bytes, rows.head_count, rows.token_count);
-    describe_side(rows.v, behind(layout.side(at.slot, at.layer, SideKind::v), left_out), page.v_bytes, rows.head_count, rows.token_count);
+    describe_side(rows.k, behind(layout.side(at.slot, at.layer, SideKind::k), skipped), page.k_bytes, rows.head_count, rows.token_count);
+    describe_side(rows.v, behind(layout.side(at.slot, at.layer, SideKind::v), skipped), page.v_bytes, rows.head_count, rows.token_count);
   }
   return KVC_OK;
 }

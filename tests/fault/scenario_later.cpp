@@ -35,24 +35,6 @@ void Scenario::add_limits() {
   });
   for (const char *key : {"one", "two", "three"}) add("object_put under a quota", [=, this] { return put_value(limited_, key, 8000); });
   steps_.back().evicts = true;  // the last of them in place of the first
-  add("object_put with a layout", [this] {
-    const model::Layer &layer = geometry_.layers[0];
-    const uint64_t k_bytes = 5ull * layer.heads * layer.dim[0] * 2, v_bytes = 5ull * layer.heads * layer.dim[1] * 2;
-    kvc_rows rows;
-    KVC_INIT(&rows);
-    rows.layer_count = 1, rows.token_count = 5;
-    rows.k.bytes = rows.v.bytes = k_bytes + v_bytes;
-    rows.v.bytes -= k_bytes;
-    rows.v.data = reinterpret_cast<void *>(k_bytes);
-    kvc_object_options o;
-    KVC_INIT(&o);
-    o.layout = &rows;
-    std::vector<uint8_t> value(k_bytes + v_bytes, 9);
-    kvc_bytes part{value.data(), value.size()};
-    kvc_object object{};
-    object.key = "rows", object.key_size = 4, object.parts = &part, object.part_count = 1;
-    return kvc_object_put(nullptr, scope_, &object, 1, &o, nullptr, &error_);
-  });
 }
 
 void Scenario::add_queue_end() {
