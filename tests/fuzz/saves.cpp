@@ -71,6 +71,8 @@ struct Host {
     append(mine, 0, 20, 200);
     before = counts();
   }
+  Host(const Host &) = delete;
+  ~Host() { FUZZ_CHECK(kvc_close(store, nullptr) == KVC_OK); }
   void append(kvc_seq *seq, uint64_t begin, uint64_t end, uint8_t fill) {
     int32_t tokens[kTokens];
     for (uint64_t i = 0; i < kTokens; i++) tokens[i] = static_cast<int32_t>(i * 3);
@@ -107,7 +109,6 @@ std::string saved(bool is_pieced) {
   host.append(seq, 0, 16, 3);
   host.append(seq, 16, kTokens, 3);
   FUZZ_CHECK(kvc_seq_save(seq, "disk/good", nullptr, &host.error) == KVC_OK);
-  FUZZ_CHECK(kvc_close(host.store, &host.error) == KVC_OK);
   return g_disk.content("good");
 }
 
