@@ -15,11 +15,13 @@
  * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.
  *
  * Window layers.  A query at position p sees the rows [p + 1 - window, p].  A sequence holds what the query behind its length sees; older
- * window rows stay while there is room, and go on their own, before or after the chunk they belong to.  An append may leave out rows that no
- * query behind its length sees; their positions are GONE.
+ * window rows stay while there is room.  An append may leave out rows that no query behind its length sees; their positions are GONE.
  *
  * State layers.  A snapshot is valid where an append's range ended.  A sequence holds that at its position; those at chunk ends stay while
- * there is room, and matches end at them.  A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has
+ * there is room, and matches end at them.  Of a prefix that nobody uses the last chunk goes first, and with it what stands beside it: what is
+ * left ends where a match can.  While a sequence holds its chunks, window rows and snapshots behind its position may go before them.
+ *
+ * A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has
  * lost, makes the chunk its own, whole: matches find it from then on, those who hold the other keep that.
  *
  * Parts.  Ranks of an engine that splits a model (PP: layers, TP: heads) each have a sequence of their own, whose options name its part: it takes
@@ -263,7 +265,10 @@ KVC_API kvc_status kvc_seq_prefetch(kvc_result *result, const kvc_seq *seq, cons
                                     const kvc_call *call, kvc_error *error);
 
 /** A lease of its own on [token_begin, token_begin + token_count): it outlives the sequence, so a prompt can be pinned for an hour or a
- * load job handed on.  It covers the sealed chunks that the range touches.
+ * load job handed on.  It covers the sealed chunks that the range touches, and of window and state layers what a match needs to end behind the
+ * last of them, and at the last place not behind the range where one can: others than that are not held.  To pin a prompt for others,
+ * append it, a snapshot at the last multiple of chunk_tokens in it, and lease [0, its length): whoever has the same tokens matches up to
+ * there.  KVC_ALL pins for who goes on from the end.
  * @param out         given: the lease, ended by kvc_lease_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param seq         borrowed: the sequence
  * @param token_begin first position
@@ -417,7 +422,7 @@ typedef struct kvc_seq_info {
   uint64_t tokens_given;     /**< ids known; PRIVATE: maybe fewer than tokens */
   uint64_t tokens_sealed;    /**< leading part in sealed chunks */
   uint64_t tokens_end;       /**< largest position <= tokens - 1 to which every layer can be truncated */
-  uint64_t tokens_held;      /**< leading part still held somewhere; < tokens only after a lapse */
+  uint64_t tokens_held;      /**< to where all layers can go on; < tokens only after a lapse: truncate to it */
   uint64_t tokens_shareable; /**< leading part that goes by its name; < tokens when rows from here on are derived or private, or when their
                                   chunk's name is another writer's */
   uint64_t bytes_device,     /**< held in device memory */

@@ -171,7 +171,7 @@ typedef struct kvc_result {
   uint32_t operation;     /**< KVC_OP_* */
   uint32_t retry;         /**< KVC_RETRY_* */
   uint64_t done;          /**< rows: the position below which every run is right (lists: leading entries).  Objects: leading items.
-                               Match: the length.  On failure this is the usable part; past it the named destination is unspecified */
+                               Match: the length.  An append of ids alone: 0.  On failure this is the usable part; past it the named destination is unspecified */
   uint64_t bytes;         /**< moved to or from caller memory */
   uint64_t bytes_device,  /**< of them, those that lay in device memory */
       bytes_host,         /**< in RAM here */

@@ -109,6 +109,15 @@ class HandleOut {
 [[nodiscard]] kvc_status read_queued(kvc_call &out, store::QueueUse &queue, const kvc_call *call, Error &error);
 [[nodiscard]] kvc_status fail_description(const store::DescriptionFull &full, Error &error);
 
+/// Runs a call whose result somebody reads.
+template <typename Call>
+kvc_status run_and_tell(Call &call, kvc_result &result, Error &error) {
+  const kvc_status status = call.run(result, error);
+  if constexpr (requires { call.tell(result); })
+    if (status == KVC_OK) call.tell(result);
+  return status;
+}
+
 [[nodiscard]] inline store::Trace::Ids trace_ids(const kvc_call *call) {
   if (!call || call->size < offsetof(kvc_call, trace_low) + sizeof call->trace_low) return {};
   return {call->trace_high, call->trace_low};
@@ -121,7 +130,7 @@ class Queued final : public store::Work {
   Queued(Store &store, store::Trace::Ids ids) : store_(store), ids_(ids) {}
   Call call;
   kvc_status run(kvc_result &result, Error &error) override {
-    return caught(error, [&] { return store_.trace().on() ? run_traced(result, error) : call.run(result, error); });
+    return caught(error, [&] { return store_.trace().on() ? run_traced(result, error) : run_and_tell(call, result, error); });
   }
   void settle(kvc_status status) override {
     if constexpr (requires { call.settle(status); }) call.settle(status);
@@ -140,7 +149,7 @@ class Queued final : public store::Work {
   [[gnu::noinline, gnu::cold]] kvc_status run_traced(kvc_result &result, Error &error) {
     const store::Trace::WithIds with(ids_);
     const uint64_t begin_ns = store::Trace::now_ns();
-    const kvc_status status = call.run(result, error);
+    const kvc_status status = run_and_tell(call, result, error);
     waited_ = status == KVC_ERR_FULL && !error.never && store_.queues().waits();
     if (!waited_) add_span(begin_ns, status, result.bytes);
     return status;

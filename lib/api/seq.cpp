@@ -89,6 +89,7 @@ struct AppendCall {
     return rows.read(r, row_count, use.seq(), in, e);
   }
   kvc_status run(kvc_result &, Error &e) { return use.store().append(use.seq(), ids, rows.span(), e); }
+  void tell(kvc_result &r) { store::tell_appended(r, rows.span(), *use.seq().part); }
 };
 
 struct GatherCall {

@@ -173,6 +173,14 @@ void Index::push_if_evictable(uint32_t id) {
   if (n.flags & node_limited) push_limited(id);
 }
 
+/// Those of a chunk that nobody holds or goes on from, and of all above it.
+void Index::use_pieces(uint32_t id) {
+  const uint64_t tick = at(id)->tick + 1;
+  for (Ref chunk = ref_of(id); chunk && (node(chunk).flags & node_pieced); chunk = parent(chunk))
+    for (const NodeFlags kind : {node_window, node_state})
+      if (const Ref piece = find(piece_name(chunk, kind))) touch(piece, tick);
+}
+
 void Index::push(LruHeap &heap, uint32_t id, uint32_t queued) {
   Node &n = *at(id);
   if (heap.full()) heap.compact([this](const LruHeap::Entry &e) { return at(e.id)->generation != e.generation; });
@@ -211,11 +219,13 @@ void Index::remove(uint32_t id, bool release) {
     if (!parent) return;
     Node &up = *at(parent.id);
     up.children--;
+    const bool used_since = up.tick > n.tick;
     up.tick = std::max(up.tick, n.tick);
     if (up.children) return;
     note_release(up, release);
     if (up.pins) return;
     if (!goes_unheld(up, release)) {
+      if (used_since && (up.flags & node_pieced)) use_pieces(parent.id);
       push_if_evictable(parent.id);
       return;
     }
@@ -236,8 +246,9 @@ void Index::unpin(Ref ref, uint64_t tick, bool release) {
   note_release(n, release);
   if (n.pins || !n.leaf()) return;
   let_go_count_++;
-  if (goes_unheld(n, release)) remove(ref.id, release);
-  else push_if_evictable(ref.id);
+  if (goes_unheld(n, release)) return remove(ref.id, release);
+  if (n.flags & node_pieced) use_pieces(ref.id);
+  push_if_evictable(ref.id);
 }
 
 void Index::unpin_looked_at(Ref ref) { unpin(ref, 0, (node(ref).flags & node_released) != 0); }

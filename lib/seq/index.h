@@ -13,6 +13,9 @@
 /// a fork pins one node, however long the prefix.  Use is recorded the same way, on the tip alone: a node that becomes a leaf takes the latest
 /// use among the children it had, which is exactly its own latest use.
 ///
+/// What stands beside chunks goes after those behind it, and with its own chunk at the latest: when a chunk may be evicted, its pieces and those of
+/// all above it count as used just after it.  So a prefix shrinks from the back, and the last end that is left has what it needs.
+///
 /// Not synchronised: the store's lock covers every call but node(), whose result is stable while the node is pinned.
 namespace kvc::seq {
 
@@ -35,7 +38,7 @@ enum NodeFlags : uint32_t {
   node_own_ttl = 256,       // an object that does not age as its scope does
   node_window = 512,  // a chunk's window rows: a piece beside it
   node_state = 1024,  // a chunk's snapshot: a piece beside it
-  node_pieced = 2048,  // a chunk that has, or had, a piece beside it; the index's own
+  node_pieced = 2048,  // a chunk that may have pieces beside it, as those above it may
   node_sliced = 4096,  // a chunk whose pages came in parts
   node_partial = 8192,  // and not all of them did
   node_waits = 16384,  // and the others may come; without a holder it goes at once
@@ -213,6 +216,7 @@ class Index {
   void push_if_evictable(uint32_t id);
   void push(LruHeap &heap, uint32_t id, uint32_t queued);
   void push_limited(uint32_t id);
+  void use_pieces(uint32_t id);
   bool evict_from(LruHeap &heap, uint32_t queued, uint64_t tick_max);
   bool evict_limited(uint32_t scope, Queue queue, uint64_t tick_max);
   Limited *limited(uint32_t scope) const { return scope < limited_.size() ? limited_[scope] : nullptr; }

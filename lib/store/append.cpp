@@ -224,7 +224,7 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
 }
 
 /// What can be said before anything is evicted.
-kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq, Error &error) const {
+kvc_status Store::AppendPlan::check_room(Store &store, const Sequence &seq, Error &error) const {
   KVC_TRY(store.check_fits(slots.size(), *seq.scope, seq.part->layout, error));
   const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.part->layout.slot_bytes());
   const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
@@ -234,13 +234,14 @@ kvc_status Store::AppendPlan::check_room(const Store &store, const Sequence &seq
   const uint64_t more_bytes = (pieces ? pieces->open_bytes : 0) + slot_bytes * static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), [&](uint64_t c) { return c >= sealed; }));
   uint64_t own_open_bytes = 0;  // that stay open with the rows of the call: nobody else can release them
   for (uint64_t i = sealed - seq.sealed; i < seq.open.size(); i++) own_open_bytes += own_bytes(seq.open[i]);
-  if (more_bytes && own_open_bytes + more_bytes > store.open_bytes_max_)
-    return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it, or append all layers in one call",
-                      static_cast<unsigned long long>(own_open_bytes + more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
-  if (more_bytes && open_bytes + more_bytes > store.open_bytes_max_)
-    return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(open_bytes),
-                static_cast<unsigned long long>(more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
-  return KVC_OK;
+  if (!more_bytes || std::max(own_open_bytes, open_bytes) + more_bytes <= store.open_bytes_max_) return KVC_OK;
+  if (own_open_bytes + more_bytes > store.open_bytes_max_)
+    (void)fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it, or append all layers in one call",
+                     static_cast<unsigned long long>(own_open_bytes + more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
+  else
+    (void)fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(open_bytes),
+               static_cast<unsigned long long>(more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
+  return store.open_refused(error);
 }
 
 /// The sequence is as it was before the call.  Under the lock.

@@ -40,7 +40,7 @@ struct Store::AppendPlan {
   };
   void adopt(Store &store, Sequence &seq);
   void list_slots(Store &store, Sequence &seq);
-  kvc_status check_room(const Store &store, const Sequence &seq, Error &error) const;
+  kvc_status check_room(Store &store, const Sequence &seq, Error &error) const;
   /// Of the rows that window layers leave out, those that the latest query sees.
   void note_skip(const Run &run, uint32_t layer);
   kvc_status check_skip(Error &error) const;

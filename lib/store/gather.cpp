@@ -44,11 +44,11 @@ kvc_status Store::check_held(const ChunkLayout &layout, const Part &part, Ref re
 kvc_status Store::chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error) {
   Ref ref;
   if (chunk < seq.sealed) {
-    if (chunk >= seq.held) return fail(error, KVC_ERR_GONE, "tokens from %llu on were evicted after the lease lapsed", static_cast<unsigned long long>(seq.held * seq.chunk_tokens()));
+    if (chunk >= seq.held) return fail_lapsed(seq, seq.held * seq.chunk_tokens(), error);
     ref = seq.table->refs[chunk];
   } else {
     const OpenChunk *open = seq.open[chunk - seq.sealed];
-    if (open->gone) return fail(error, KVC_ERR_GONE, "tokens from %llu on were evicted after the lease lapsed", static_cast<unsigned long long>(chunk * seq.chunk_tokens()));
+    if (open->gone) return fail_lapsed(seq, chunk * seq.chunk_tokens(), error);
     ref = open->held;
     *data = open->data;
   }

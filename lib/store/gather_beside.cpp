@@ -36,6 +36,7 @@ kvc_status Store::use_piece(PieceUse &use, const Sequence &seq, Piece piece, uin
       return KVC_OK;
     }
   }
+  if (rows && seq.pieces->left != UINT64_MAX) return fail_lapsed(seq, piece == Piece::window ? at * chunk_tokens : at, error);
   if (piece == Piece::window) return fail(error, KVC_ERR_GONE, "window rows of the chunk at token %llu are no longer held", static_cast<unsigned long long>(at * chunk_tokens));
   return fail(error, KVC_ERR_NO_SNAPSHOT, "no snapshot at token %llu: there is one where the latest append ended, and at chunk ends where an append ended", static_cast<unsigned long long>(at));
 }

@@ -27,9 +27,10 @@ kvc_status Store::add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Er
 
 /// The lease holds what a match that ends behind so many chunks needs, as far as it is there.  Room was made before.  Under the lock.
 void Store::lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks) {
+  if (!chunks) return;
   const auto hold = [&](uint64_t chunk, seq::NodeFlags kind) {
     const Ref piece = index_->find_piece(seq.table->refs[chunk], kind);
-    if (!piece) return;
+    if (!piece || std::find(lease.refs.begin(), lease.refs.end(), piece) != lease.refs.end()) return;
     index_->pin(piece);
     lease.refs.push_back(piece);
   };
@@ -47,7 +48,7 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   // Open rows have no name to be found by later: a lease holds the sealed chunks of the range.
   const uint64_t chunks = std::min((end + chunk_tokens - 1) / chunk_tokens, seq.sealed);
   Lease *lease = make<Lease>(&resource_, &resource_);
-  const size_t pieces = seq.pieces && chunks ? seq.part->window_max / chunk_tokens + 3 : 0;  // the most that a match which ends there needs
+  const size_t pieces = seq.pieces && chunks ? 2 * (seq.part->window_max / chunk_tokens + 3) : 0;  // the most that matches need which end at two places
   try {
     lease->refs.reserve(1 + pieces);
     if (chunks) lease->refs.push_back(seq.table->refs[chunks - 1]);  // holds all before it
@@ -59,7 +60,11 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   if (chunks) {
     std::lock_guard lock(mutex_);
     index_->pin(lease->refs.back());
-    if (pieces) lease_pieces(*lease, seq, chunks);
+    if (pieces) {
+      lease_pieces(*lease, seq, chunks);
+      // Who shares no more than the range ends inside of it: at the last place where the pieces are there.
+      lease_pieces(*lease, seq, pieces_end(*seq.part, std::span<const Ref>(seq.table->refs).first(std::min(end / chunk_tokens, chunks)), nullptr));
+    }
   }
   return add_lease(token, lease, lease_ms, error);
 }

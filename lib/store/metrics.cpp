@@ -113,6 +113,10 @@ kvc_status Store::metrics_text(char *out, size_t capacity, size_t *size, Error &
   text.sample("evicted_total", "reason", "room", m.evicted_chunks - std::min(quota, m.evicted_chunks));
   text.sample("evicted_total", "reason", "quota", quota);
   text.sample("evicted_total", "reason", "ttl", expired);
+  text.family("refused_total", "counter", "Times that room was refused, by why: the store's, a quota, what is not sealed (open_bytes_max).");
+  text.sample("refused_total", "reason", "room", metrics_.refused_room);
+  text.sample("refused_total", "reason", "quota", metrics_.refused_quota);
+  text.sample("refused_total", "reason", "open", metrics_.refused_open);
   text.counter("checksum_failures_total", "Pages and objects that failed a check and were dropped.", m.checksum_failures);
   text.counter("timeouts_total", "Calls whose time was over.", m.timeouts);
   text.counter("lapsed_leases_total", "Leases that ended by time.", m.lapsed_leases);

@@ -44,6 +44,7 @@ kvc_status Store::take_slot(memory::SlotId *slot, QuotaHold *quota, uint64_t byt
   kvc_status status = KVC_OK;
   if (scope.bytes_max.load(std::memory_order_relaxed)) status = count_slot(quota, bytes, scope, error);
   if (status != KVC_OK) {
+    metrics_.refused_quota.fetch_add(1, std::memory_order_relaxed);
     log_.line(Log::warning, Log::Cause::quota, "%s", error.message);
     return status;
   }

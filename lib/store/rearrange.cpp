@@ -93,15 +93,16 @@ void Store::keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_
 }
 
 /// Room for one more open chunk with its window rows, those of `from` being given up for it.
-kvc_status Store::check_open_room(const Sequence &from, Error &error) const {
+kvc_status Store::check_open_room(const Sequence &from, Error &error) {
   uint64_t held = open_bytes_.load(std::memory_order_relaxed);
   from.each_open([&](const OpenChunk &open) {
     if (open.own() && open.users.load(std::memory_order_acquire) == 1) held -= slab_.bytes(open.slot);
   });
   const uint64_t more = memory::Slab::rounded_bytes(from.part->layout.slot_bytes()) + (from.part->window_max ? memory::Slab::rounded_bytes(from.part->windows.slot_bytes()) : 0);
   if (held + more <= open_bytes_max_) return KVC_OK;
-  return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(held),
-              static_cast<unsigned long long>(more), static_cast<unsigned long long>(open_bytes_max_));
+  (void)fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(held),
+             static_cast<unsigned long long>(more), static_cast<unsigned long long>(open_bytes_max_));
+  return open_refused(error);
 }
 
 /// Makes `made`, a copy of `from`, hold the kept positions alone: leading chunks that stay whole are shared, the rest is copied into open chunks.

@@ -94,14 +94,15 @@ kvc_status Store::Restoring::check_room(Error &error) const {
   }
   if (counts[0]) KVC_TRY(store.check_fits(counts[0], scope, part.windows, error));
   if (counts[1]) KVC_TRY(store.check_fits(counts[1], scope, part.states, error));
-  if (open_bytes > store.open_bytes_max_)
-    return fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it", static_cast<unsigned long long>(open_bytes),
-                      static_cast<unsigned long long>(store.open_bytes_max_));
   const uint64_t others = store.open_bytes_.load(std::memory_order_relaxed);
-  if (open_bytes && others + open_bytes > store.open_bytes_max_)
-    return fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(others),
-                static_cast<unsigned long long>(open_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
-  return KVC_OK;
+  if (!open_bytes || others + open_bytes <= store.open_bytes_max_) return KVC_OK;
+  if (open_bytes > store.open_bytes_max_)
+    (void)fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it", static_cast<unsigned long long>(open_bytes),
+                     static_cast<unsigned long long>(store.open_bytes_max_));
+  else
+    (void)fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(others),
+               static_cast<unsigned long long>(open_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
+  return store.open_refused(error);
 }
 
 /// All that the seal will need but the slots.

@@ -109,6 +109,9 @@ uint64_t slots_in_block(const Touched &touched, const kernels::RowsSide &r, uint
 [[gnu::cold]] kvc_status fail_extent(const char *name, const Side &side, const Run &run, const Touched &touched, uint64_t groups,
                                      uint128 end, uint64_t bytes, Error &error) {
   const kernels::RowsSide &r = side.rows;
+  if (run.layers->kind == KVC_LAYER_STATE && r.slot_begin)
+    return fail(error, KVC_ERR_ARGUMENT, "%s.bytes %llu: layer %u keeps states, whose snapshot is one row whatever the positions: slot_begin %llu asks for its slot of that number, 0 is the first", name,
+                static_cast<unsigned long long>(bytes), run.named(run.layer_begin), static_cast<unsigned long long>(r.slot_begin));
   const uint64_t slot = r.slot_begin + run.row_count - 1;
   const Axis axes[] = {{"dim_stride", r.dim_stride, groups},
                        {"head_stride", r.head_stride, run.head_count},
@@ -326,6 +329,22 @@ kvc_status resolve_place(Run &run, const kvc_rows &rows, const Part &part, std::
   KVC_TRY(check_plain(place, error));
   KVC_TRY(resolve_geometry(run, place, part, error));
   return resolve_tokens(run, place, Direction::gather, filled, error);
+}
+
+void tell_appended(kvc_result &result, std::span<const kvc_rows> rows, const Part &part) {
+  Error ignored;  // they were taken
+  for (const kvc_rows &r : rows) {
+    Run run;
+    if (resolve_geometry(run, r, part, ignored) != KVC_OK) continue;
+    const seq::LayerRun &layers = *run.layers;
+    const uint64_t one_row = r.v.data ? 0 : layers.rope_dim;  // the rope part in one array with the latent
+    const uint64_t k_bytes = (layers.k_dim + one_row) * kernels::dtype_bytes(static_cast<kernels::Dtype>(r.k.dtype ? r.k.dtype : layers.k_stored()));
+    const uint64_t v_bytes = r.v.data ? layers.second_dim() * kernels::dtype_bytes(static_cast<kernels::Dtype>(r.v.dtype ? r.v.dtype : layers.v_stored())) : 0;
+    const uint64_t row_count = layers.kind == KVC_LAYER_STATE ? 1 : r.token_count;
+    result.done = std::max(result.done, r.token_begin + r.token_count);
+    result.bytes += row_count * run.layer_count * run.head_count * (k_bytes + v_bytes);
+  }
+  result.bytes_host = result.bytes;
 }
 
 kvc_status resolve_run(Run &run, const kvc_rows &rows, const Part &part, Direction direction, std::span<const uint64_t> filled,

@@ -56,6 +56,9 @@ enum class Direction { append, gather };
 /// Which rows, not where they lie: the arrays, blocks and slots of `rows` are not looked at.
 [[nodiscard]] kvc_status resolve_place(Run &out, const kvc_rows &rows, const Part &part, std::span<const uint64_t> filled, base::Error &error);
 
+/// What an append that took these rows has done: to where the last of its runs goes, and the bytes that were the caller's.
+void tell_appended(kvc_result &result, std::span<const kvc_rows> rows, const Part &part);
+
 /// RANGE when a run of a gather goes past filled(layer).
 [[nodiscard]] kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, base::Error &error);
 

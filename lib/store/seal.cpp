@@ -119,6 +119,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
     if (pieces) use_pieces_of(seq, *pieces, ref, chunk);
   } else {
     if (alone) node.flags |= seq::node_unnamed;
+    if (pieces) node.flags |= seq::node_pieced;
     if (!seq.part->is_whole()) node.flags |= seq::node_sliced | seq::node_partial | (seq.write_id_given && !(node.flags & seq::node_unnamed) ? seq::node_waits : 0u);
     node.tick = next_tick();
     ref = index_->insert(node, parent, owner_of(open.slot, *seq.scope));

@@ -168,6 +168,11 @@ kvc_status check_left(const Sequence &seq, uint64_t tokens, Error &error) {
   return fail(error, KVC_ERR_GONE, "tokens up to %llu: %llu are left after a lapse: truncate to that to go on", static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(left));
 }
 
+kvc_status fail_lapsed(const Sequence &seq, uint64_t from, Error &error) {
+  return fail(error, KVC_ERR_GONE, "tokens from %llu on were evicted after the lease lapsed: %llu are left: truncate to that to go on", static_cast<unsigned long long>(from),
+              static_cast<unsigned long long>(tokens_left(seq)));
+}
+
 /// Leaves go first, so what is left is a leading part; a chunk that failed its check ends it too.  Under the lock.
 uint64_t Store::leading_held(const Sequence &seq) const {
   uint64_t held = 0;

@@ -118,6 +118,8 @@ uint64_t length_of_mixed(std::span<const uint64_t> filled, const seq::Shape &sha
 uint64_t tokens_left(const Sequence &seq);
 /// GONE when the first `tokens` are not all left after a lapse.
 [[nodiscard]] kvc_status check_left(const Sequence &seq, uint64_t tokens, base::Error &error);
+/// GONE for a read: what went after a lapse, and what is left to go on from.
+[[nodiscard]] kvc_status fail_lapsed(const Sequence &seq, uint64_t from, base::Error &error);
 
 /// The options of an attach: whose identity is the publisher's.
 [[nodiscard]] kvc_status check_attach_options(const kvc_seq_options &options, const Scope &scope, base::Error &error);

@@ -227,8 +227,15 @@ kvc_status Store::take_slot(memory::SlotId *slot, uint64_t bytes, Error &error) 
       status = fail(error, KVC_ERR_FULL, "%llu bytes are needed: %llu of %llu are in use, all of them open or leased", static_cast<unsigned long long>(bytes),
                     static_cast<unsigned long long>(slab_.used_bytes()), static_cast<unsigned long long>(slab_.capacity_bytes()));
   }
+  metrics_.refused_room.fetch_add(1, std::memory_order_relaxed);
   log_.line(Log::warning, Log::Cause::full, "%s", error.message);
   return status;
+}
+
+kvc_status Store::open_refused(const Error &error) {
+  metrics_.refused_open.fetch_add(1, std::memory_order_relaxed);
+  log_.line(Log::warning, Log::Cause::full, "%s", error.message);
+  return KVC_ERR_FULL;
 }
 
 /// What expired, or the least recently used.  False: everything left is held.

@@ -58,7 +58,8 @@ struct Lease {
 
 struct Metrics {
   std::atomic<uint64_t> match_calls{0}, match_tokens{0}, hit_tokens{0}, gather_bytes{0}, append_bytes{0}, evicted_chunks{0},
-      evicted_by_quota{0}, expired{0}, dropped_events{0}, checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0};
+      evicted_by_quota{0}, expired{0}, dropped_events{0}, checksum_failures{0}, lapsed_leases{0}, hit_bytes_host{0},
+      refused_room{0}, refused_quota{0}, refused_open{0};
 };
 
 class Store final : seq::NodeSink {
@@ -171,6 +172,8 @@ class Store final : seq::NodeSink {
   kvc_status take_slot(memory::SlotId *slot, QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error);
 
   bool evict_for_room();
+  /// FULL for what open chunks hold: told to the log and counted.
+  kvc_status open_refused(const Error &error);
 
   // quota.cpp
   kvc_status count_slot(QuotaHold *quota, uint64_t bytes, Scope &scope, Error &error);
@@ -244,7 +247,7 @@ class Store final : seq::NodeSink {
   // rearrange.cpp
   kvc_status copy_kept(uint8_t *to, const Sequence &from, std::span<const uint64_t> kept, Error &error);
   void keep_ids(Sequence &to, const Sequence &from, std::span<const uint64_t> positions, uint64_t shared);
-  kvc_status check_open_room(const Sequence &from, Error &error) const;
+  kvc_status check_open_room(const Sequence &from, Error &error);
   kvc_status compact_into(Sequence &made, const Sequence &from, std::span<const uint64_t> positions, PiecePlan &plan, Error &error);
   // compact_windows.cpp
   kvc_status keep_window(Cut &cut, const Sequence &from, uint64_t chunk, uint64_t count, std::span<const uint64_t> filled, Error &error);

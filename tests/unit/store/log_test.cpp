@@ -97,6 +97,40 @@ TEST_F(LogTest, a_store_without_room_a_lapse_and_lost_events_are_told) {
   EXPECT_EQ(kvc_queue_release(queue, nullptr), KVC_OK);
 }
 
+TEST_F(LogTest, what_is_refused_for_what_is_not_sealed_is_a_line_and_counted) {
+  auto options = options_of(sink, 2);
+  options.memory_bytes = 2u << 20, options.open_bytes_max = 32u << 10;
+  kvc::base::ManualClock clock;
+  Host host({full_layers(1, 1, 16, 16)}, KVC_F16, 64);
+  host.scope.reset(), host.store.reset();
+  host.store = open_with({.clock = &clock}, options);
+  host.scope = host.make_scope("m", {full_layers(1, 1, 16, 16)}, KVC_F16, 64);
+  std::vector<uint16_t> memory(16);
+  auto rows = sized<kvc_rows>();
+  rows.layer_count = 1, rows.token_count = 1;
+  rows.k.data = rows.v.data = memory.data(), rows.k.bytes = rows.v.bytes = 32;
+  std::vector<SeqHandle> seqs;
+  kvc_status status = KVC_OK;
+  for (int32_t i = 0; status == KVC_OK; i++) {
+    ASSERT_LT(i, 30);
+    seqs.push_back(host.create());
+    status = host.append(seqs.back(), {i}, {rows});
+  }
+  EXPECT_EQ(status, KVC_ERR_FULL);
+  EXPECT_EQ(sink.count("open_bytes_max is 32768"), 1u);
+  EXPECT_EQ(host.append(seqs.back(), {7}, {rows}), KVC_ERR_FULL);
+  EXPECT_EQ(sink.lines.size(), 1u) << "one in ten seconds";
+  std::string text(1u << 16, 0);
+  size_t size = 0;
+  ASSERT_EQ(kvc_metrics_text(text.data(), text.size(), &size, host.store, &host.error), KVC_OK) << host.error.message;
+  EXPECT_NE(text.find("kvc_refused_total{reason=\"open\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("kvc_refused_total{reason=\"room\"} 0\n"), std::string::npos);
+  EXPECT_NE(text.find("kvc_refused_total{reason=\"quota\"} 0\n"), std::string::npos);
+  seqs.clear();
+  host.scope.reset(), host.store.reset();
+  EXPECT_EQ(sink.lines.back().second, "1 more refusals for want of room since the last line");
+}
+
 TEST_F(LogTest, what_a_caller_names_breaks_no_line) {
   const auto options = options_of(sink, 1);
   LimitedHost host(2u << 20, &options);
