@@ -106,7 +106,7 @@ KVC_API kvc_status kvc_event_drain(kvc_event *events, size_t event_capacity, siz
  * even if the process dies, without those that waited.  A write that fails ends the recording, and the call that ends it says so.  Another path ends
  * the file before.  kvc_close ends it too.
  * @param store borrowed: the store
- * @param path  borrowed: the file, replaced; NULL: end and close it
+ * @param path  borrowed: a regular file under its own name, replaced; NULL: end and close it
  * @param error borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  IO: the file could not be made, and nothing is recorded; or the one before could not be written since ("ended early"), and
  *         this one has begun

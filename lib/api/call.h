@@ -91,12 +91,15 @@ class Intake {
 template <typename H>
 class HandleOut {
  public:
+  /// For a call with such an output, before anything can fail.
+  static void clear(H **out) {
+    if (out) *out = nullptr;
+  }
   /// `needed`: what a call that blocks without it is told; nullptr: it may.
   [[nodiscard]] kvc_status read(H **out, const Intake &in, Error &error, const char *needed = "out is NULL") {
     if (in.queued() && out) return fail(error, KVC_ERR_ARGUMENT, "out is not NULL: a queued call gives its handle in the result");
     if (!in.queued() && !out && needed) return fail(error, KVC_ERR_ARGUMENT, "%s", needed);
     out_ = out;
-    if (out) *out = nullptr;
     return KVC_OK;
   }
   void give(uint64_t token, H *&in_result) { (out_ ? *out_ : in_result) = reinterpret_cast<H *>(token); }

@@ -63,6 +63,7 @@ kvc_status kvc_seq_publish(kvc_seq *seq, const void *name, size_t name_size, uin
 
 kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const void *name, size_t name_size, const kvc_seq_options *options, const kvc_call *call,
                           kvc_error *error) {
+  HandleOut<kvc_seq>::clear(out);
   return call_plain<AttachCall>(call, error, out, scope, name, name_size, options);
 }
 

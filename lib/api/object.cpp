@@ -159,5 +159,6 @@ kvc_status kvc_object_delete(kvc_result *result, const kvc_scope *scope, kvc_obj
 
 kvc_status kvc_object_list(kvc_object_entry *entries, size_t entry_capacity, size_t *entry_count, const kvc_scope *scope, const void *key,
                            size_t key_size, const kvc_call *call, kvc_error *error) {
+  if (entry_count) *entry_count = 0;
   return call_plain<ListCall>(call, error, entries, entry_capacity, entry_count, scope, key, key_size);
 }

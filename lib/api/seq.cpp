@@ -178,6 +178,7 @@ kvc_status kvc_seq_create(kvc_seq **out, const kvc_scope *scope, const kvc_seq_o
 
 kvc_status kvc_match(kvc_seq **out, kvc_match_info *info, const kvc_scope *scope, const int32_t *tokens, size_t token_count,
                      const kvc_seq_options *options, const kvc_call *call, kvc_error *error) {
+  HandleOut<kvc_seq>::clear(out);
   return call_plain<MatchCall>(call, error, out, info, scope, tokens, token_count, options);
 }
 
@@ -251,6 +252,7 @@ kvc_status kvc_seq_release(kvc_seq *seq, kvc_error *error) {
 
 kvc_status kvc_seq_lease(kvc_lease **out, const kvc_seq *seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, const kvc_call *call,
                          kvc_error *error) {
+  HandleOut<kvc_lease>::clear(out);
   return call_plain<LeaseCall>(call, error, out, seq, token_begin, token_count, lease_ms);
 }
 
@@ -270,6 +272,7 @@ kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_call *ca
 
 kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *path, const kvc_seq_options *options, const kvc_call *call,
                            kvc_error *error) {
+  HandleOut<kvc_seq>::clear(out);
   return call_plain<RestoreCall>(call, error, out, scope, path, options);
 }
 

@@ -48,7 +48,8 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   // Open rows have no name to be found by later: a lease holds the sealed chunks of the range.
   const uint64_t chunks = std::min((end + chunk_tokens - 1) / chunk_tokens, seq.sealed);
   Lease *lease = make<Lease>(&resource_, &resource_);
-  const size_t pieces = seq.pieces && chunks ? 2 * (seq.part->window_max / chunk_tokens + 3) : 0;  // the most that matches need which end at two places
+  // The most that matches need which end at two places.
+  const size_t pieces = seq.pieces && chunks ? 2 * (std::min<uint64_t>(seq.part->window_max / chunk_tokens, chunks) + 3) : 0;
   try {
     lease->refs.reserve(1 + pieces);
     if (chunks) lease->refs.push_back(seq.table->refs[chunks - 1]);  // holds all before it

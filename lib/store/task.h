@@ -25,7 +25,11 @@ inline void end_result(kvc_result &result, kvc_status status, const base::Error 
   if (status == KVC_OK) return;
   result.retry = base::retry_of(status, error);
   result.system_error = error.system_error;
-  std::memcpy(result.message, error.message, sizeof result.message - 1);
+  size_t bytes = strnlen(error.message, sizeof result.message);
+  if (bytes == sizeof result.message)
+    do bytes--;
+    while (bytes && (error.message[bytes] & 0xC0) == 0x80);  // not inside a character
+  std::memcpy(result.message, error.message, bytes);
 }
 
 /// The call itself, read and checked.  It holds its scope; its sequence is held by the task.

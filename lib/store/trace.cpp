@@ -1,6 +1,7 @@
 #include "store/trace.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/fault.h"
 
@@ -57,15 +59,21 @@ kvc_status Trace::stop(base::Error &error) {
 kvc_status Trace::begin(const char *path, base::Error &error) {
   spans_.reserve(span_max);
   text_.reserve(kHead.size() + span_max * kSpanText + kTail.size());
-  file_ = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file_ < 0) return base::fail_system(error, KVC_ERR_IO, errno, "path \"%.100s\"", path);
+  file_ = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);  // a pipe would wait for its reader
+  struct stat status {};
+  int why = file_ < 0 || fstat(file_, &status) != 0 ? errno : S_ISREG(status.st_mode) ? 0 : ENODEV;
+  if (!why && ftruncate(file_, 0) != 0) why = errno;
+  if (why) {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+    return base::fail_system(error, KVC_ERR_IO, why, "path \"%.100s\": a trace goes to a regular file", path);
+  }
   write_errno_ = 0;
   end_ = kHead.size();
   first_ = true;
   text_.assign(kHead.begin(), kHead.end());
   text_.insert(text_.end(), kTail.begin(), kTail.end());
   if (!write_all(file_, text_.data(), text_.size(), 0)) {
-    const int why = errno;
+    why = errno;
     ::close(file_);
     file_ = -1;
     return base::fail_system(error, KVC_ERR_IO, why, "path \"%.100s\"", path);
@@ -87,11 +95,10 @@ kvc_status Trace::end(base::Error &error) {
 }
 
 void Trace::add(const char *name, uint64_t begin_ns, kvc_status status, uint64_t bytes) {
-  thread_local const int thread = gettid();
   const uint64_t end_ns = now_ns();
   std::lock_guard lock(mutex_);
   if (!on()) return;
-  spans_.push_back({name, begin_ns, end_ns, current_, status, bytes, thread});
+  spans_.push_back({name, begin_ns, end_ns, current_, status, bytes, gettid()});
   if (spans_.size() == span_max) flush();
 }
 

@@ -122,8 +122,9 @@ kvc_status check_whole(ObjectRecord &record, Error &error) {
 kvc_status resolve(ObjectRecord &out, const kvc_rows &layout, const Scope &scope, std::pmr::memory_resource *scratch, Error &error) {
   if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape, its objects are plain bytes");
   KVC_TRY(check_members(layout, error));
-  const seq::LayerRun &layers = scope.shape.run_of(std::min(layout.layer_begin, scope.shape.layer_count - 1));
-  if (layers.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u keeps states, which are no rows of tokens: put them as plain bytes", layout.layer_begin);
+  const bool is_there = layout.layer_begin < scope.shape.layer_count;  // else resolve_run refuses it
+  const seq::LayerRun &layers = scope.shape.run_of(is_there ? layout.layer_begin : 0);
+  if (is_there && layers.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u keeps states, which are no rows of tokens: put them as plain bytes", layout.layer_begin);
   KVC_TRY(check_dtype(layout.k, layers.k_dtype, "k", error));
   KVC_TRY(check_dtype(layout.v, layers.v_dtype, "v", error));
   kvc_rows rows = layout;

@@ -319,6 +319,34 @@ TEST_F(HandlesTest, a_handle_of_another_store_works_on_that_store_alone) {
   ASSERT_EQ(kvc_seq_get_info(&info, seq, nullptr), KVC_OK);
 }
 
+TEST_F(HandlesTest, no_failed_call_leaves_an_output_that_looks_like_a_handle) {
+  auto call = sized<kvc_call>();
+  call.flags = 1u << 30;
+  const int32_t id = 1;
+  SeqHandle own = host.create();
+  const auto stale = [](auto *out) { return reinterpret_cast<std::decay_t<decltype(*out)>>(uint64_t{0x1234}); };
+  kvc_seq *made = stale(&made);
+  EXPECT_EQ(kvc_match(&made, nullptr, host.scope, &id, 1, nullptr, &call, nullptr), KVC_ERR_TOO_NEW);
+  EXPECT_EQ(made, nullptr);
+  made = stale(&made);
+  kvc_seq_options bad{};
+  EXPECT_LT(kvc_match(&made, nullptr, host.scope, &id, 1, &bad, nullptr, nullptr), 0);
+  EXPECT_EQ(made, nullptr);
+  made = stale(&made);
+  EXPECT_EQ(kvc_seq_restore(&made, host.scope, "file", nullptr, &call, nullptr), KVC_ERR_TOO_NEW);
+  EXPECT_EQ(made, nullptr);
+  made = stale(&made);
+  EXPECT_EQ(kvc_seq_attach(&made, host.scope, "name", 4, nullptr, &call, nullptr), KVC_ERR_TOO_NEW);
+  EXPECT_EQ(made, nullptr);
+  kvc_lease *held = stale(&held);
+  EXPECT_EQ(kvc_seq_lease(&held, own, 0, 1, 0, &call, nullptr), KVC_ERR_TOO_NEW);
+  EXPECT_EQ(held, nullptr);
+  kvc_object_entry entry;
+  size_t count = 7;
+  EXPECT_EQ(kvc_object_list(&entry, 1, &count, host.scope, nullptr, 0, &call, nullptr), KVC_ERR_TOO_NEW);
+  EXPECT_EQ(count, 0u);
+}
+
 TEST_F(HandlesTest, two_writers_are_misuse_or_take_turns_and_never_corrupt) {
   SeqHandle shared = host.create();
   std::atomic<uint64_t> done{0}, refused{0}, wrong{0};

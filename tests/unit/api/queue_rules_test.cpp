@@ -47,6 +47,20 @@ struct QueueRules : testing::Test {
   }
 };
 
+TEST_F(QueueRules, a_message_that_is_cut_for_the_result_ends_behind_a_whole_character) {
+  for (int more = 0; more < 3; more++) {
+    std::string path = "/nonexistent/" + std::string(more, 'x');
+    for (int i = 0; i < 60; i++) path += "\xE6\xBC\xA2";
+    const kvc_call call = queued(queue, 1);
+    ASSERT_EQ(kvc_seq_save(seq, path.c_str(), &call, &error), KVC_OK) << error.message;
+    const auto results = drain_until(queue, 1);
+    ASSERT_LT(results[0].status, 0);
+    const std::string_view message = results[0].message;
+    ASSERT_GT(message.size(), 100u);
+    EXPECT_EQ(static_cast<uint8_t>(message.back()), 0xA2) << message;
+  }
+}
+
 TEST_F(QueueRules, calls_on_one_sequence_run_in_the_order_in_which_they_were_made) {
   for (uint64_t i = 0; i < 6; i++) ASSERT_EQ(append(i, 1, queued(queue, i)), KVC_OK) << error.message;
   Rows in(6), out(6);
@@ -296,7 +310,9 @@ TEST_F(QueueRules, gets_that_run_as_one_have_results_of_their_own) {
     parts[i] = {values[i].data(), values[i].size()};
     objects[i].key = keys[i].data(), objects[i].key_size = keys[i].size(), objects[i].parts = &parts[i], objects[i].part_count = 1;
     const bool absent = i == 0 || i == 17 || i == 18;
-    if (!absent) ASSERT_EQ(kvc_object_put(nullptr, host.scope, &objects[i], 1, nullptr, nullptr, &error), KVC_OK);
+    if (!absent) {
+      ASSERT_EQ(kvc_object_put(nullptr, host.scope, &objects[i], 1, nullptr, nullptr, &error), KVC_OK);
+    }
   }
   const auto wanted = [](size_t i) { return i == 0 || i == 17 || i == 18 ? KVC_ERR_NOT_FOUND : i == 5 ? KVC_ERR_RANGE : i == 6 ? KVC_ERR_ARGUMENT : KVC_OK; };
   for (size_t i = 0; i < count; i++) {

@@ -32,7 +32,6 @@ TEST_F(Unbuilt, calls_on_sequences_are_unsupported_by_name) {
 }
 
 TEST_F(Unbuilt, calls_on_stores_and_clusters_are_unsupported_by_name) {
-  char text[8] = {};
   auto cluster = sized<kvc_cluster_info>();
   auto node = sized<kvc_node>();
   expect(kvc_store_flush(host.store, nullptr, &error), "kvc_store_flush");

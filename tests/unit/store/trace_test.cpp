@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -197,6 +198,35 @@ TEST_F(TraceTest, a_file_that_cannot_be_made_says_why_and_nothing_is_recorded) {
   EXPECT_EQ(error.system_error, ENOENT);
   EXPECT_NE(error.text().find("/nonexistent/folder/trace.json"), std::string::npos) << error.message;
   EXPECT_EQ(kvc_trace_record(store, nullptr, &error), KVC_OK) << "nothing to end";
+}
+
+TEST_F(TraceTest, only_a_regular_file_under_its_own_name_is_replaced) {
+  const std::string pipe = folder / "pipe", link = folder / "link", victim = folder / "victim";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(kvc_trace_record(store, pipe.c_str(), &error), KVC_ERR_IO) << "a pipe without a reader is not waited for";
+  std::ofstream(victim) << "precious";
+  ASSERT_EQ(symlink(victim.c_str(), link.c_str()), 0);
+  EXPECT_EQ(kvc_trace_record(store, link.c_str(), &error), KVC_ERR_IO);
+  EXPECT_EQ(error.system_error, ELOOP);
+  EXPECT_EQ(std::filesystem::file_size(victim), 8u);
+  EXPECT_EQ(kvc_trace_record(store, "/dev/null", &error), KVC_ERR_IO);
+  EXPECT_NE(error.text().find("regular file"), std::string::npos) << error.message;
+}
+
+TEST_F(TraceTest, a_child_of_fork_records_under_its_own_thread) {
+  const pid_t child = fork();
+  if (child == 0) {
+    LimitedHost own;
+    ErrorText why;
+    bool good = kvc_trace_record(own.store, path.c_str(), &why) == KVC_OK && own.scope("child") && kvc_store_verify(nullptr, own.store, nullptr, &why) == KVC_OK;
+    good = kvc_trace_record(own.store, nullptr, &why) == KVC_OK && good;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    _exit(good && text.str().find("\"tid\": " + std::to_string(getpid())) != std::string::npos ? 0 : 1);
+  }
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(TraceTest, threads_that_begin_recordings_at_once_leave_no_descriptor_and_one_recording) {
