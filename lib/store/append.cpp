@@ -182,6 +182,7 @@ kvc_status Store::materialize(AppendPlan &plan, Sequence &seq, uint64_t chunk, E
     }
     if (rows == seq.chunk_tokens() && !open->held) *page_sums(own->data, layout, l) = *page_sums(from, layout, l);
   }
+  own->cut_from = open->cut_from;
   plan.replaced.push_back({chunk - seq.sealed, open});
   open = own;
   return KVC_OK;

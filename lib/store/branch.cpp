@@ -73,6 +73,7 @@ kvc_status Store::reopen(Sequence &seq, uint64_t chunk, uint64_t rows, Error &er
     seq.open.reserve(1);
     open = make<OpenChunk>(&resource_);
     open->held = ref;
+    if (seq.pieces && seq.pieces->is_pending(chunk)) open->cut_from = ref;
     const int32_t *ids = chunk_ids(*seq.scope, index_->node(ref));
     seq.ids.assign(ids + 1, ids + 1 + std::min<uint64_t>(static_cast<uint32_t>(ids[0]), rows));  // none in a private sequence without ids
   } else {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/rows.h"
 #include "store/piece_use.h"
 

@@ -17,8 +17,6 @@ auto place(std::pmr::vector<Pieces::Entry> &list, uint64_t at) {
   return std::lower_bound(list.begin(), list.end(), at, [](const Pieces::Entry &e, uint64_t key) { return e.at < key; });
 }
 
-bool is_pending(const Pieces &pieces, uint64_t chunk) { return std::binary_search(pieces.pending.begin(), pieces.pending.end(), chunk); }
-
 uint64_t least_filled(const Sequence &seq, uint32_t kind) {
   uint64_t least = UINT64_MAX;
   for (const seq::LayerRun &run : seq.part->shape.runs)
@@ -95,7 +93,7 @@ void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
     if (run.layers->kind == KVC_LAYER_STATE) p.add(Piece::state, run.token_end(), true);
     if (run.layers->kind != KVC_LAYER_WINDOW) continue;
     for (uint64_t c = run.token_begin / chunk_tokens; c * chunk_tokens < run.token_end(); c++)
-      if (c >= seq.sealed || is_pending(*seq.pieces, c)) p.add(Piece::window, c, c < seq.sealed);
+      if (c >= seq.sealed || seq.pieces->is_pending(c)) p.add(Piece::window, c, c < seq.sealed);
   }
   p.own_what_seals(seq, plan.sealed);
   p.count(seq, plan.sealed, plan.length);
@@ -239,7 +237,7 @@ void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t nu
       use(*list.insert(found, {number, plan.spares.back()})->rows, window);
       plan.spares.pop_back();
     }
-  } else if (OpenChunk *const rows = Pieces::find(seq.pieces->windows, number); rows && rows->own() && window_begin(seq.length, seq.part->window_max) >= (number + 1) * seq.chunk_tokens()) {
+  } else if (OpenChunk *const rows = Pieces::find(seq.pieces->windows, number); rows && rows->own() && !seq.pieces->is_pending(number) && window_begin(seq.length, seq.part->window_max) >= (number + 1) * seq.chunk_tokens()) {
     seq.pieces->windows.erase(place(seq.pieces->windows, number));  // no query sees them, and they are not of this chunk's writer
     open_chunk_unref(rows);
   }
@@ -287,7 +285,7 @@ void Store::drop_passed(Sequence &seq) {
     return true;
   };
   std::erase_if(pieces.windows, [&](const Pieces::Entry &e) {
-    const bool waits = e.rows->own() && (e.at >= seq.sealed || is_pending(pieces, e.at));
+    const bool waits = e.rows->own() && (e.at >= seq.sealed || pieces.is_pending(e.at));
     return !waits && (e.at + 1) * chunk_tokens <= seen && let_go(e.rows);
   });
   std::erase_if(pieces.states, [&](const Pieces::Entry &e) {
@@ -311,7 +309,7 @@ void Store::settle_pieces(Sequence &seq, PiecePlan &plan) {
   Pieces &pieces = *seq.pieces;
   const uint64_t chunk_tokens = seq.chunk_tokens(), windows_least = least_filled(seq, KVC_LAYER_WINDOW), states_least = least_filled(seq, KVC_LAYER_STATE);
   const auto seal_own = [&](const Pieces::Entry &entry, Piece piece, uint64_t chunk) {
-    if (!entry.rows->own() || !is_pending(pieces, chunk)) return;
+    if (!entry.rows->own() || !pieces.is_pending(chunk)) return;
     if (seal_piece(seq, *entry.rows, piece, chunk)) plan.nodes_reserved--;
   };
   for (const Pieces::Entry &entry : pieces.windows)

@@ -116,6 +116,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   if (ref) {  // somebody was first, and wins whole
     index_->unreserve(1);
     index_->pin(ref);
+    if (pieces && ref == open.cut_from) seq.pieces->pending.push_back(chunk);  // the sequence is its writer
     if (pieces) use_pieces_of(seq, *pieces, ref, chunk);
   } else {
     if (alone) node.flags |= seq::node_unnamed;

@@ -33,6 +33,7 @@ struct OpenChunk {
   uint8_t *data = nullptr;  // of the slot
   uint8_t write_id[16];     // of the chunk when it is sealed, if the slot is its own; drawn first because it can fail
   seq::Ref held;            // pinned while a user's lease runs
+  seq::Ref cut_from;        // the chunk of the sequence's own that a truncate cut, whose window rows or snapshot may still come
   uint32_t lapsed = 0;      // users whose lease does not; under the store's lock
   bool own() const { return slot.generation != 0; }
   bool gone = false;        // `held` was evicted, or failed its check, while it was not pinned: it is no more
@@ -56,6 +57,7 @@ struct Pieces {
   std::pmr::vector<uint64_t> pending;  // rising: sealed chunks of its own whose window rows or snapshot may still come
   uint64_t left = UINT64_MAX;        // tokens that it can go on from when a lapse took one of them
 
+  bool is_pending(uint64_t chunk) const { return std::binary_search(pending.begin(), pending.end(), chunk); }
   static OpenChunk *find(std::span<const Entry> list, uint64_t at) {
     const auto found = std::lower_bound(list.begin(), list.end(), at, [](const Entry &e, uint64_t key) { return e.at < key; });
     return found != list.end() && found->at == at ? found->rows : nullptr;

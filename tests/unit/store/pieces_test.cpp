@@ -127,6 +127,103 @@ TEST_F(PiecesTest, reorder_takes_them_along_and_compact_is_refused) {
   host.expect_rows(b, 1, 61, 80, 1);
 }
 
+/// The layers beside the full one are behind when the chunk at 32 is sealed; a truncate to where they stand cuts it.
+struct CutTest : PiecesTest {
+  const std::vector<std::vector<kvc_layer>> shapes{{full_layers(1, 1, 8, 8), state_layers(1, 1, 40, 8)}, {full_layers(1, 1, 8, 8), window_layers(1, 1, 6, 3, 8)}};
+
+  std::vector<int32_t> part(uint64_t begin, uint64_t end) const { return {tokens.begin() + static_cast<int64_t>(begin), tokens.begin() + static_cast<int64_t>(end)}; }
+  void seal_ahead(HybridHost &h, kvc_seq *seq) {
+    Moves moves = h.source(0, 0, 48, 1);
+    moves += h.source(1, 0, 40, 1);
+    ASSERT_EQ(h.append(seq, part(0, 48), moves.rows()), KVC_OK) << h.error.message;
+    EXPECT_EQ(h.look(tokens).tokens_attention, 48u);
+    EXPECT_LT(h.look(tokens).tokens, 48u);
+  }
+  void expect_found(HybridHost &h, const char *how) {
+    SeqHandle found;
+    EXPECT_EQ(h.look(tokens, &found).tokens, 48u) << how;
+    if (testing::Test::HasFailure()) return;
+    h.expect_rows(found, 0, 0, 48, 1);
+    h.expect_rows(found, 1, 41, 48, 1);
+  }
+};
+
+TEST_F(CutTest, what_comes_after_a_truncate_into_a_sealed_chunk_joins_it) {
+  for (const auto &shape : shapes) {
+    HybridHost h(shape, KVC_F16, 16);
+    SeqHandle seq = h.create();
+    seal_ahead(h, seq);
+    ASSERT_EQ(kvc_seq_truncate(seq, 40, &h.error), KVC_OK) << h.error.message;
+    ASSERT_EQ(h.append_all(seq, tokens, 40, 48, 1), KVC_OK) << h.error.message;
+    expect_found(h, "held");
+    seq.reset();
+    expect_found(h, "released");
+    EXPECT_EQ(kvc_store_verify(nullptr, h.store, nullptr, &h.error), KVC_OK) << h.error.message;
+  }
+}
+
+TEST_F(CutTest, it_joins_layer_by_layer_and_token_by_token_too) {
+  for (const auto &shape : shapes)
+    for (const uint64_t step : {1u, 8u}) {
+      HybridHost h(shape, KVC_F16, 16);
+      SeqHandle seq = h.create();
+      seal_ahead(h, seq);
+      ASSERT_EQ(kvc_seq_truncate(seq, 40, &h.error), KVC_OK) << h.error.message;
+      for (uint64_t t = 40; t < 48; t += step)
+        for (const uint32_t layer : {0u, 1u}) {
+          const Moves move = h.source(layer, t, t + step, 1);
+          ASSERT_EQ(h.append(seq, layer ? std::vector<int32_t>() : part(t, t + step), move.rows()), KVC_OK) << h.error.message;
+        }
+      expect_found(h, step == 1 ? "by token" : "by layer");
+    }
+}
+
+TEST_F(CutTest, window_rows_that_no_query_of_the_sequence_sees_any_more_join_it) {
+  HybridHost h(shapes[1], KVC_F16, 16);
+  SeqHandle seq = h.create();
+  seal_ahead(h, seq);
+  ASSERT_EQ(kvc_seq_truncate(seq, 40, &h.error), KVC_OK) << h.error.message;
+  ASSERT_EQ(h.append_all(seq, tokens, 40, 100, 1), KVC_OK) << h.error.message;
+  SeqHandle found;
+  EXPECT_EQ(h.look(part(0, 48), &found).tokens, 48u);
+  h.expect_rows(found, 1, 41, 48, 1);
+  EXPECT_EQ(h.look(tokens).tokens, 96u);
+}
+
+TEST_F(CutTest, it_joins_through_a_fork_and_a_reorder_and_the_first_that_comes_is_read_by_all) {
+  for (const auto &shape : shapes) {
+    HybridHost h(shape, KVC_F16, 16);
+    SeqHandle seq = h.create(), fork, beam = h.create();
+    seal_ahead(h, seq);
+    ASSERT_EQ(kvc_seq_fork(fork.out(), seq, 40, &h.error), KVC_OK) << h.error.message;
+    kvc_seq *const seqs[] = {fork, beam};
+    const uint32_t source[] = {0, 0};
+    ASSERT_EQ(kvc_seq_reorder(seqs, source, 2, &h.error), KVC_OK) << h.error.message;
+    fork.reset();
+    ASSERT_EQ(h.append_all(beam, tokens, 40, 48, 1), KVC_OK) << h.error.message;
+    expect_found(h, "of a fork's beam");
+    ASSERT_EQ(h.append(seq, {}, h.source(1, 40, 48, 2).rows()), KVC_OK) << h.error.message;
+    h.expect_rows(seq, 1, 41, 48, 1);
+    ASSERT_EQ(h.append_all(seq, tokens, 48, 70, 1), KVC_OK) << h.error.message;
+    EXPECT_EQ(kvc_store_verify(nullptr, h.store, nullptr, &h.error), KVC_OK) << h.error.message;
+  }
+}
+
+TEST_F(CutTest, other_tokens_after_the_truncate_are_a_chunk_of_their_own) {
+  for (const auto &shape : shapes) {
+    HybridHost h(shape, KVC_F16, 16);
+    SeqHandle seq = h.create(), found;
+    seal_ahead(h, seq);
+    ASSERT_EQ(kvc_seq_truncate(seq, 40, &h.error), KVC_OK) << h.error.message;
+    std::vector<int32_t> others = part(0, 48);
+    for (size_t i = 40; i < 48; i++) others[i] += 1000;
+    ASSERT_EQ(h.append_all(seq, others, 40, 48, 2), KVC_OK) << h.error.message;
+    EXPECT_EQ(h.look(others, &found).tokens, 48u);
+    h.expect_rows(found, 0, 40, 48, 2);
+    EXPECT_LT(h.look(tokens).tokens, 48u);
+  }
+}
+
 TEST_F(PiecesTest, a_cleared_scope_leaves_holders_what_they_hold_and_nothing_to_others) {
   SeqHandle seq = host.create();
   append(seq, 0, 48, 1);

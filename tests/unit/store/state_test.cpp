@@ -228,6 +228,8 @@ TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
   auto info = sized<kvc_seq_info>();
   ASSERT_EQ(kvc_seq_get_info(&info, seq, &host.error), KVC_OK);
   EXPECT_EQ(info.tokens_held, 0u);
+  for (const uint64_t at : {100u, 64u}) host.expect_refused(seq, 2, at - 5, at, KVC_ERR_GONE);
+  host.expect_refused(seq, 1, 0, 100, KVC_ERR_GONE);
   EXPECT_EQ(host.append_all(seq, tokens, 100, 101, 1), KVC_ERR_GONE);
   EXPECT_NE(host.error.text().find("0 are left"), std::string::npos) << host.error.message;
   ASSERT_EQ(kvc_seq_truncate(seq, 0, &host.error), KVC_OK) << host.error.message;
