@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "kernels/rows.h"
 #include "store/piece_use.h"
 
