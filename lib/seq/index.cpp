@@ -162,8 +162,9 @@ void Index::remove_pieces(Ref chunk) {
 }
 
 bool Index::held(Ref ref) const {
+  if (!ref) return false;  // where no node is there may be no room for one either
   const Node &n = *at(ref.id);
-  return ref && n.generation == ref.generation && !(__atomic_load_n(&n.flags, __ATOMIC_RELAXED) & node_dropped);
+  return n.generation == ref.generation && !(__atomic_load_n(&n.flags, __ATOMIC_RELAXED) & node_dropped);
 }
 
 void Index::push_if_evictable(uint32_t id) {
