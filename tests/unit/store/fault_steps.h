@@ -7,6 +7,8 @@
 #include "base/fault.h"
 #include "kvc/store.h"
 
+#ifdef KVC_FAULTS
+
 namespace kvc_test {
 
 /// Makes every step of a history fail once at each place where it can.  `Steps` has a `host`, its `calls` in order, and `look`, all that a host can
@@ -57,3 +59,5 @@ void expect_failures_to_change_nothing() {
 }
 
 }  // namespace kvc_test
+
+#endif
