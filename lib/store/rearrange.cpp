@@ -56,6 +56,7 @@ kvc_status check_positions(const Sequence &seq, std::span<const uint64_t> positi
 kvc_status Store::copy_kept(uint8_t *to, const Sequence &from, std::span<const uint64_t> kept, Error &error) {
   const ChunkLayout &layout = from.part->layout;
   const uint64_t chunk_tokens = from.chunk_tokens();
+  if (layout.payload_bytes() == 0) return KVC_OK;  // window layers alone: what is not sealed has no main piece
   for (size_t i = 0; i < kept.size();) {
     const uint64_t chunk = kept[i] / chunk_tokens;
     uint8_t *slot;

@@ -108,6 +108,26 @@ TEST_F(BesideTest, rows_that_a_window_would_see_and_that_are_not_held_any_more_a
 }
 
 #ifdef KVC_FAULTS
+TEST_F(BesideTest, a_model_of_windows_alone_is_compacted_too_also_where_no_chunk_is_whole_and_to_nothing) {
+  for (const uint64_t length : {10u, 16u, 45u, 90u}) {
+    HybridHost host({window_layers(2, 1, 5, 3, 20)}, KVC_F16, 16);
+    SeqHandle seq = host.create();
+    ASSERT_EQ(host.append_all(seq, tokens, 0, length, 1), KVC_OK) << host.error.message;
+    std::vector<uint64_t> positions;
+    for (uint64_t t = 0; t < length; t++)
+      if (t % 7 != 3) positions.push_back(t);
+    const uint64_t count = positions.size();
+    ASSERT_EQ(compact(host, seq, positions), KVC_OK) << length << ": " << host.error.message;
+    for (uint64_t i = count > 19 ? count - 19 : 0; i < count; i++) expect_row_of(host, seq, 1, i, positions[i], 1);
+    const Moves more = host.sources(count, count + 40, 2);
+    ASSERT_EQ(host.append(seq, ids(40, 9), more.rows()), KVC_OK) << host.error.message;
+    host.expect_rows(seq, 0, count + 21, count + 40, 2);
+    ASSERT_EQ(compact(host, seq, {}), KVC_OK) << length << ": " << host.error.message;
+    ASSERT_EQ(compact(host, seq, {}), KVC_OK) << "nothing of nothing: " << host.error.message;
+    EXPECT_EQ(tokens_of(host, seq), 0u);
+  }
+}
+
 TEST_F(BesideTest, a_compaction_that_fails_anywhere_has_changed_nothing_and_succeeds_when_it_is_made_again) {
   std::vector<uint64_t> positions;
   for (uint64_t t = 0; t < 70; t++)
