@@ -135,6 +135,7 @@ uint64_t slots_in_block(const Touched &touched, const kernels::RowsSide &r, uint
 kvc_status resolve_side(Side &side, const kvc_array &array, const kvc_rows &rows, const Run &run, const Touched &touched, uint32_t dim,
                         uint32_t stored_dtype, const char *name, Direction direction, Error &error) {
   side.dim = dim;
+  side.rows.dtype = static_cast<kernels::Dtype>(stored_dtype);  // also of a side that is not there
   if (dim == 0 || !array.data) {
     if (direction == Direction::append && dim != 0)
       return fail(error, KVC_ERR_ARGUMENT, "%s.data is NULL: K and V of a layer are appended together", name);
@@ -196,6 +197,38 @@ kvc_status check_distinct(const Side &side, const kvc_array &array, const Run &r
                        {"block_stride", r.block_stride, blocks},
                        {"layer_stride", side.layer_stride, run.layer_count}};
   return check_nesting(axes, piece, name, error);
+}
+
+/// One token of one layer, each head's dims in a row: what a decode step brings, checked in a few steps.  False, for the ways above to say more, when
+/// the array is any other, or wrong.
+bool resolve_token(Side &side, const kvc_array &array, const kvc_rows &rows, const Run &run, uint32_t dim, uint32_t stored_dtype) {
+  constexpr uint64_t small_max = UINT32_MAX;  // no product of two passes 64 bits
+  if (!array.data || dim == 0 || array.dim_stride || array.dim_group > 1 || (array.dtype && array.dtype != stored_dtype)) return false;
+  kernels::RowsSide &r = side.rows;
+  r.dtype = static_cast<kernels::Dtype>(stored_dtype);
+  const uint64_t element = kernels::dtype_bytes(r.dtype), row_bytes = dim * element;
+  const uint64_t head_stride = array.head_stride ? array.head_stride : row_bytes;
+  if (head_stride < row_bytes || head_stride > small_max / 2) return false;
+  const uint64_t token_stride = array.token_stride ? array.token_stride : run.head_count * head_stride;
+  if (rows.slot_begin > small_max || token_stride > small_max / 2) return false;
+  const uint64_t begin = rows.slot_begin * token_stride, end = begin + (run.head_count - 1) * head_stride + row_bytes;
+  const auto base = reinterpret_cast<uint64_t>(array.data);
+  if (end > array.bytes || base + end < base) return false;
+  r.data = static_cast<uint8_t *>(array.data);
+  r.dim_group = 1;
+  r.token_stride = token_stride;
+  r.head_stride = head_stride;
+  r.dim_stride = element;
+  r.blocks = nullptr;
+  r.block_stride = array.block_stride;
+  r.block_tokens = 0;
+  r.slot_begin = rows.slot_begin;
+  side.present = true;
+  side.layer_stride = array.layer_stride;
+  side.dim = dim;
+  side.span_begin = base + begin;
+  side.span_end = base + end;
+  return true;
 }
 
 /// A latent layer's row in one array, [latent | rope]: resolved as one side, then cut in two.
@@ -320,7 +353,6 @@ kvc_status resolve_tokens(Run &run, const kvc_rows &rows, Direction direction, s
 }  // namespace
 
 kvc_status resolve_place(Run &run, const kvc_rows &rows, const Part &part, std::span<const uint64_t> filled, Error &error) {
-  run = Run{};
   kvc_rows place = rows;
   place.k = place.v = {};
   place.blocks = nullptr;
@@ -349,10 +381,12 @@ void tell_appended(kvc_result &result, std::span<const kvc_rows> rows, const Par
 
 kvc_status resolve_run(Run &run, const kvc_rows &rows, const Part &part, Direction direction, std::span<const uint64_t> filled,
                        std::pmr::memory_resource *scratch, Error &error) {
-  run = Run{};
   KVC_TRY(check_plain(rows, error));
   KVC_TRY(resolve_geometry(run, rows, part, error));
   KVC_TRY(resolve_tokens(run, rows, direction, filled, error));
+  if (run.row_count == 1 && run.layer_count == 1 && !rows.block_tokens && resolve_token(run.k, rows.k, rows, run, run.layers->k_dim, run.layers->k_stored()) &&
+      resolve_token(run.v, rows.v, rows, run, run.layers->second_dim(), run.layers->v_stored()))
+    return KVC_OK;
   Touched touched;
   if (rows.block_tokens) KVC_TRY(scan_blocks(touched, rows, run.row_count, direction, scratch, error));
   if (run.layers->rope_dim && rows.k.data && !rows.v.data) return resolve_one_row(run, rows, touched, direction, error);

@@ -15,7 +15,7 @@ namespace kvc::store {
 /// One side (K or V) of a run in the caller's memory.
 struct Side {
   bool present = false;
-  kernels::RowsSide rows{};  // of the run's first layer, first head
+  kernels::RowsSide rows;  // of the run's first layer, first head; only its dtype when it is not present
   uint64_t layer_stride = 0;
   uint32_t dim = 0;                       // elements of a head
   uint64_t span_begin = 0, span_end = 0;  // addresses that the run touches lie in [begin, end)
@@ -49,7 +49,7 @@ enum class Direction { append, gather };
 
 /// Checks `rows` (a complete struct) against the part of a shape: ranges, dtype, every stride, every block that is touched, and that no two elements
 /// of K, or of V, share an address (a source may name a block twice).  `filled` gives filled(layer) for KVC_ALL; positions are not compared with it
-/// here. ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
+/// here.  `out` is new.  ARGUMENT, RANGE, SHAPE, UNSUPPORTED, TOO_NEW.
 [[nodiscard]] kvc_status resolve_run(Run &out, const kvc_rows &rows, const Part &part, Direction direction,
                                      std::span<const uint64_t> filled, std::pmr::memory_resource *scratch, base::Error &error);
 

@@ -158,6 +158,54 @@ TEST(ResolveRun, takes_a_source_of_distinct_elements_that_ends_with_its_last_one
   EXPECT_GT(shared, 200);
 }
 
+TEST(ResolveRun, takes_a_row_of_a_decode_step_as_the_same_row_whose_every_stride_is_given) {
+  Random random(3);
+  int taken = 0, refused = 0;
+  for (int round = 0; round < 4000; round++) {
+    const uint32_t heads = static_cast<uint32_t>(1 + random() % 3);
+    const uint32_t dims[] = {static_cast<uint32_t>(1 + random() % 7), static_cast<uint32_t>(1 + random() % 3)};
+    const uint32_t dtypes[] = {0, KVC_F16, KVC_F32, KVC_U8};
+    Rig rig(2, heads, dims[0], dims[1]);
+    kvc_rows rows;
+    KVC_INIT(&rows);
+    rows.layer_begin = static_cast<uint32_t>(random() % 2), rows.layer_count = rows.token_count = 1;
+    rows.slot_begin = random() % 3 == 0 ? uint64_t{1} << (random() % 2 ? 63 : random() % 64) : random() % 4;
+    for (kvc_array *a : {&rows.k, &rows.v}) {
+      a->data = random() % 50 ? kBase : reinterpret_cast<char *>(UINT64_MAX - 40);
+      a->dtype = dtypes[random() % 3 ? random() % 2 : random() % 4];
+      a->bytes = random() % 8 ? random() % 200 : 1u << 30;
+      if (random() % 2) a->head_stride = random() % 8 ? random() % 20 : uint64_t{1} << (random() % 2 ? 63 : random() % 64);
+      if (random() % 2) a->token_stride = random() % 8 ? random() % 60 : uint64_t{1} << (random() % 2 ? 63 : random() % 64);
+    }
+    kvc_rows spelled = rows;
+    for (kvc_array *a : {&spelled.k, &spelled.v})
+      a->dim_stride = a->dtype == KVC_F32 ? 4 : a->dtype == KVC_U8 ? 1 : 2;
+    Resolved run, same;
+    const kvc_status status = rig.resolve(run, rows, Direction::append);
+    const std::string message = status == KVC_OK ? "" : rig.error.message;
+    ASSERT_EQ(rig.resolve(same, spelled, Direction::append), status) << "round " << round << ": " << message;
+    if (status != KVC_OK) {
+      EXPECT_EQ(message, rig.error.message);
+      refused++;
+      continue;
+    }
+    taken++;
+    for (const store::Side Resolved::*side : {&Resolved::k, &Resolved::v}) {
+      const store::Side &a = run.*side, &b = same.*side;
+      const auto members = [](const store::Side &s) {
+        const kernels::RowsSide &r = s.rows;
+        return s.present ? std::vector<uint64_t>{s.dim, s.layer_stride, s.span_begin, s.span_end, reinterpret_cast<uint64_t>(r.data), r.dim_group, r.token_stride, r.head_stride, r.dim_stride, r.slot_begin, r.block_tokens, reinterpret_cast<uint64_t>(r.blocks)}
+                         : std::vector<uint64_t>{s.dim};
+      };
+      ASSERT_EQ(a.present, b.present);
+      ASSERT_EQ(a.rows.dtype, b.rows.dtype);
+      ASSERT_EQ(members(a), members(b)) << "round " << round;
+    }
+  }
+  EXPECT_GT(taken, 400);
+  EXPECT_GT(refused, 400);
+}
+
 /// One random call of one to four gather runs: the checks accept it only if the oracle finds no shared byte, and refuse it only if it does
 /// (or if one array alone does not nest, which no engine's layout does).
 class RandomCall {
