@@ -156,7 +156,10 @@ void Store::copy_window(Sequence &seq, const Run &run, uint32_t layer, bool stre
   const uint64_t chunk_tokens = seq.chunk_tokens(), before = seq.filled[layer];
   const bool skips = run.token_begin > before, all_heads = run.head_count == run.layers->kv_heads;
   if (skips)  // no row of that chunk is of use any more: the next ones do not follow on them
-    if (OpenChunk *rows = Pieces::find(seq.pieces->windows, before / chunk_tokens); rows && rows->own()) layout.mark(rows->data, layer) = layout.chunk_tokens();
+    if (OpenChunk *rows = Pieces::find(seq.pieces->windows, before / chunk_tokens); rows && rows->own()) {
+      layout.mark(rows->data, layer) = layout.chunk_tokens();
+      page_sums(rows->data, layout, layer)->valid = 0;  // a truncate may have cut a page that was whole
+    }
   for (uint64_t token = run.token_begin; token < run.token_end();) {
     const uint64_t count = std::min(chunk_tokens - token % chunk_tokens, run.token_end() - token);
     OpenChunk *const rows = Pieces::find(seq.pieces->windows, token / chunk_tokens);

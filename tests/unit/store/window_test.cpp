@@ -150,6 +150,21 @@ TEST_F(WindowTest, forks_and_truncates_go_where_the_window_is_held_and_nowhere_e
   expect_window(seq, 30, 4);
 }
 
+TEST_F(WindowTest, rows_that_were_whole_then_cut_and_then_passed_over_leave_a_page_that_passes_its_check) {
+  SeqHandle seq = host.create();
+  Moves ahead = host.source(0, 0, 10, 1);
+  for (uint32_t l = 1; l < 4; l++) ahead += host.source(l, 0, 16, 1);
+  ASSERT_EQ(host.append(seq, first(16), ahead.rows()), KVC_OK) << host.error.message;
+  ASSERT_EQ(kvc_seq_truncate(seq, 5, &host.error), KVC_OK) << host.error.message;
+  Moves far = host.source(0, 5, 60, 2);
+  for (uint32_t l = 1; l < 4; l++) far += host.source(l, 41, 60, 2);
+  ASSERT_EQ(host.append(seq, {tokens.begin() + 5, tokens.begin() + 60}, far.rows()), KVC_OK) << host.error.message;
+  EXPECT_EQ(kvc_store_verify(nullptr, host.store, nullptr, &host.error), KVC_OK) << host.error.message;
+  host.expect_rows(seq, 0, 0, 60, Writer([](uint64_t t) { return t < 5 ? 1u : 2u; }));
+  expect_window(seq, 60, 2);
+  host.expect_refused(seq, 1, 0, 5, KVC_ERR_GONE);
+}
+
 TEST_F(WindowTest, a_window_of_one_needs_no_rows_and_a_model_may_have_windows_alone) {
   HybridHost h({window_layers(2, 1, 4, 4, 1), window_layers(1, 2, 3, 3, 33)}, KVC_F32, 16);
   SeqHandle seq = h.create(), found;
