@@ -141,8 +141,8 @@ kvc_status Store::save_chunk(SaveWriter &writer, const SaveTable &table, const S
 }
 
 kvc_status Store::save(const Sequence &seq, const char *path, Error &error) {
-  KVC_TRY(check_unsliced(seq, error));
   KVC_TRY(check_left(seq, *std::max_element(seq.filled.begin(), seq.filled.end()), error));
+  KVC_TRY(check_unsliced(seq, error));
   SaveTable table(&resource_);
   PiecesOut out(*this);
   KVC_TRY(describe(table, out, seq, error));

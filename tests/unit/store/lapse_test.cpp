@@ -1,3 +1,6 @@
+#include <atomic>
+#include <thread>
+
 #include "base/clock.h"
 #include "seam_store.h"
 
@@ -184,6 +187,32 @@ TEST_F(LapseTest, open_rows_that_the_host_wrote_outlive_the_lease) {
   }
   EXPECT_EQ(gather(seq, 48), KVC_OK) << error.message;
   EXPECT_EQ(append(seq, ids(16, 6), 48), KVC_OK) << error.message;
+}
+
+TEST_F(LapseTest, what_went_after_a_lapse_is_not_looked_at_by_a_save_while_others_store_in_its_place) {
+  open(1u << 20, 8);
+  SeqHandle seq, other;
+  ASSERT_EQ(kvc_seq_create(seq.out(), scope, nullptr, &error), KVC_OK);
+  ASSERT_EQ(append(seq, ids(64), 0), KVC_OK) << error.message;
+  clock.advance_ms(1001);
+  const auto store_others = [&](int32_t from) {
+    for (int32_t p = from; p < from + 400; p++) {
+      ASSERT_EQ(kvc_seq_create(other.out(), scope, nullptr, &error), KVC_OK);
+      ASSERT_EQ(append(other, ids(64, p), 0), KVC_OK) << error.message;
+    }
+  };
+  store_others(1);
+  std::atomic<bool> done{false};
+  std::atomic<uint64_t> gone{0}, all{0};
+  std::thread saves([&] {
+    ErrorText why;
+    for (; !done; all++) gone += kvc_seq_save(seq, "/proc/no/such/place", nullptr, &why) == KVC_ERR_GONE;
+  });
+  while (all == 0) std::this_thread::yield();
+  store_others(1000);
+  done = true;
+  saves.join();
+  EXPECT_EQ(gone, all);
 }
 
 }  // namespace
