@@ -182,7 +182,10 @@ void Queues::run(Task &task) {
     const kvc_status late = fail(error, KVC_ERR_TIMEOUT, "the deadline passed before the call was started");
     return end(task, late, error);
   }
-  if (task.wants_room) [[unlikely]] task.begin_again();
+  if (task.wants_room) [[unlikely]] {
+    const Lock lock(mutex_);  // who cancels asks whose it is
+    task.begin_again();
+  }
   if (task.seq) store_.begin_use(*task.seq, task.seq_token);
   const kvc_status status = task.work->run(task.result, error);
   if (task.seq) store_.slide(*task.seq);

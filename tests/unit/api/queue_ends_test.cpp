@@ -129,6 +129,43 @@ TEST(QueueEnds, those_who_drain_a_queue_and_call_with_it_meanwhile_find_it_stale
   }
 }
 
+TEST(QueueEnds, a_call_is_found_by_its_user_also_while_it_is_begun_again_for_room) {
+  auto options = Host::options_of(2u << 20, KVC_OPEN_WAIT);
+  options.worker_count = 2;
+  Host host(options, {full_layers(1, 1, 8, 8)}, KVC_F16, 16);
+  QueueHandle queue = make_queue(host.store);
+  std::vector<uint8_t> value(1500000, 1);
+  kvc_bytes part{value.data(), value.size()};
+  kvc_object held{};
+  held.key = "held", held.key_size = 4, held.parts = &part, held.part_count = 1;
+  ASSERT_EQ(kvc_object_put(nullptr, host.scope, &held, 1, nullptr, nullptr, &host.error), KVC_OK) << host.error.message;
+  auto result = sized<kvc_result>();
+  auto leased = sized<kvc_object_options>();
+  leased.flags = KVC_OBJECT_LEASE, leased.lease_ms = KVC_FOREVER;
+  ASSERT_EQ(kvc_object_exists(&result, host.scope, &held, 1, &leased, nullptr, &host.error), KVC_OK) << host.error.message;
+  LeaseHandle lease(result.lease);
+  const auto prompt = ids(16 * 900);  // long enough that a run takes its time
+  Rows in(prompt.size());
+  const kvc_rows rows = in.describe(0);
+  std::atomic<bool> done{false};
+  std::thread releases([&] {
+    SeqHandle seq = host.create();
+    while (!done) EXPECT_EQ(kvc_seq_truncate(seq, 0, nullptr), KVC_OK);  // whoever waits for room looks again
+  });
+  for (uint64_t user = 1; user <= 40; user++) {
+    const kvc_call call = queued(queue, user, 0, KVC_FOREVER);
+    SeqHandle seq = host.create();
+    ASSERT_EQ(kvc_append(seq, prompt.data(), prompt.size(), &rows, 1, &call, nullptr), KVC_OK);
+    for (int i = 0; i < 500; i++) EXPECT_EQ(kvc_queue_cancel(queue, user + 1, nullptr), KVC_ERR_NOT_FOUND);
+    EXPECT_EQ(kvc_queue_cancel(queue, user, nullptr), KVC_OK);
+    const kvc_result came = drain_until(queue, 1)[0];
+    EXPECT_EQ(came.user, user);
+    EXPECT_TRUE(came.status == KVC_ERR_CANCELLED || came.status == KVC_ERR_FULL) << came.message;
+  }
+  done = true;
+  releases.join();
+}
+
 TEST(QueueEnds, in_a_child_every_queue_is_forked_and_the_parent_goes_on) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer ends a child that starts a thread";
