@@ -1,6 +1,7 @@
 """The programs in the documents run, and print what they say they print."""
 
 import contextlib
+import inspect
 import io
 import pathlib
 import re
@@ -39,7 +40,8 @@ def test_the_pool_of_the_help_of_array_lies_where_it_says(scope, model):
     seq = model.store(scope)
     pool = np.full((LAYERS, 2, 10, 16, HEADS, DIM), 777, np.float16)
     names = {"kvc": kvc, "pool": pool, "layers": LAYERS, "heads": HEADS, "dim": DIM, "block_count": 10}
-    exec(textwrap.dedent(kvc.Array.__doc__[kvc.Array.__doc__.index("        block = "):]), names)
+    text = inspect.getdoc(kvc.Array)
+    exec(textwrap.dedent(text[text.index("    block = "):]), names)
     seq.gather(names["rows"])
     wanted = np.full_like(pool, 777)
     for token in range(40):

@@ -97,7 +97,8 @@ def test_more_memory_than_there_is_is_an_error_and_the_host_lives():
         kvc.Store("mem:", memory_bytes=1 << 60)
     code = """
 import resource, kvc
-resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+limit = (600 << 20) + int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 try:
     kvc.Store("mem:", memory_bytes=1 << 32)
 except kvc.NoMemory as error:

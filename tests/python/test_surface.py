@@ -2,16 +2,19 @@
 
 import dataclasses
 import importlib.metadata
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 
 import kvc
 import pytest
 from kvc import _native
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def built_calls():
@@ -99,12 +102,21 @@ def test_all_names_what_there_is():
     assert [name for name in kvc.__all__ if not hasattr(kvc, name)] == []
 
 
-def test_the_package_is_typed_and_built_for_the_stable_abi():
+def test_the_package_is_typed_and_built_for_the_stable_abi_or_for_one_free_threaded_version():
     package = pathlib.Path(kvc.__file__).parent
     assert (package / "py.typed").exists()
-    assert pathlib.Path(_native.__file__).name == "_native.abi3.so"
     wheel = next(text for path in importlib.metadata.files("kvc") if path.name == "WHEEL" and (text := path.read_text()))
-    assert "Tag: cp311-abi3-" in wheel
+    version = f"cp3{sys.version_info.minor}"
+    suffix, tag = (sysconfig.get_config_var("EXT_SUFFIX"), f"{version}-{version}t") if FREE_THREADED else (".abi3.so", "cp311-abi3")
+    assert pathlib.Path(_native.__file__).name == f"_native{suffix}"
+    assert f"Tag: {tag}-" in wheel
+
+
+@pytest.mark.skipif(not FREE_THREADED, reason="this interpreter always has a GIL")
+def test_the_import_leaves_the_gil_off():
+    code = "import sys, kvc; sys.exit(sys._is_gil_enabled())"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    assert subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment).returncode == 0
 
 
 def test_no_array_library_is_imported():

@@ -50,6 +50,7 @@ def lets_others_run(call, tries=1000):
         thread.join()
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to hold")
 def test_B106_who_holds_the_interpreter_is_not_interrupted_and_only_what_lets_go_of_it_lets_others_run():
     assert not lets_others_run(lambda: sum(range(1000)))
     assert lets_others_run(lambda: time.sleep(0.001))

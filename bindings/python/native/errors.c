@@ -1,24 +1,24 @@
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include "native.h"
 
-static PyObject *error_factory;
+static _Atomic(PyObject *) error_factory; /* set when the package is imported */
 
 PyObject *set_error_factory(PyObject *factory) {
-  PyObject *old = error_factory;
   Py_INCREF(factory);
-  error_factory = factory;
-  Py_XDECREF(old);
+  Py_XDECREF(atomic_exchange(&error_factory, factory));
   Py_RETURN_NONE;
 }
 
 static void raise(kvc_status status, PyObject *message, uint32_t retry, int32_t system_error, PyObject *outputs) {
+  PyObject *factory = error_factory;
   if (!message) return;
-  if (!error_factory) {
+  if (!factory) {
     PyErr_SetObject(PyExc_RuntimeError, message);
     return;
   }
-  PyObject *error = PyObject_CallFunction(error_factory, "iOIiO", (int)status, message, (unsigned)retry, (int)system_error,
+  PyObject *error = PyObject_CallFunction(factory, "iOIiO", (int)status, message, (unsigned)retry, (int)system_error,
                                           outputs ? outputs : Py_None);
   if (!error) return;
   PyErr_SetObject((PyObject *)Py_TYPE(error), error);

@@ -50,9 +50,10 @@ class Handle(Owned):
 
     def __del__(self) -> None:
         try:
-            self.release()
-        except MisuseError:  # inside a log callable: when the call that logs is over
-            _native.late_add(self.release)
+            try:
+                self.release()
+            except MisuseError:  # inside a log callable: when the call that logs is over
+                _native.late_add(self.release)
         except Exception:
             pass  # half made, or the interpreter is ending: there is nobody to tell
 

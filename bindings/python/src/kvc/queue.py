@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, ContextManager, Generator, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 from . import _native
 from .errors import Busy, Cancelled, Corrupt, Error, Forked, NotFound, Stale, _error_of
@@ -176,12 +176,12 @@ def _verified(result: tuple[Any, ...], outputs: Any) -> VerifyInfo:
 
 
 class _Watch:
-    """Of a loop where somebody waits: its own descriptor, how many wait there, and the next step of a host-driven store."""
+    """Of a loop where somebody waits: how many do, and the next step of a host-driven store."""
 
-    __slots__ = ("fd", "waits", "step")
+    __slots__ = ("waits", "step")
 
-    def __init__(self, fd: int) -> None:
-        self.fd, self.waits = fd, 0
+    def __init__(self) -> None:
+        self.waits = 0
         self.step: asyncio.TimerHandle | None = None
 
 
@@ -192,9 +192,10 @@ class Queue(Handle):
     give `drain` a timeout.  Busy: `depth` calls are in flight.
     """
 
-    __slots__ = ("store", "_fd", "_lock", "_users", "_calls", "_loops", "_events", "_is_watching")
+    __slots__ = ("store", "_fd", "_watched", "_lock", "_users", "_calls", "_loops", "_events", "_is_watching")
 
     def __init__(self, store: Store, handle: int) -> None:
+        self._watched = -1
         self._lock = threading.Lock()
         self._users = itertools.count(1)
         self._calls: dict[int, Call[Any]] = {}
@@ -204,7 +205,11 @@ class Queue(Handle):
         super().__init__(handle)
         self.store = store
         self._fd = _native.kvc_queue_fd(handle)
-        _living.add(self)
+        try:
+            self._watched = os.dup(self._fd)  # stays as long as this object, whatever other threads release and close
+        finally:
+            _native.kvc_queue_fd(handle)  # Stale: another thread closed the store, and what was copied may be anything
+        _living.add(ref(self, _living.discard))
 
     def _end(self) -> None:
         try:
@@ -221,6 +226,13 @@ class Queue(Handle):
             calls, self._calls = self._calls, {}
         for call in calls.values():
             call._settle(None)
+
+    def __del__(self) -> None:
+        super().__del__()
+        try:
+            os.close(self._watched)
+        except Exception:
+            pass  # as above
 
     def fileno(self) -> int:
         """An eventfd that is readable while results wait.  Poll it; do not read or close it."""
@@ -355,7 +367,7 @@ class Queue(Handle):
             if calls or left <= 0:
                 return calls
             poll = select.poll()
-            poll.register(self._fd, select.POLLIN)
+            poll.register(self._watched, select.POLLIN)
             poll.poll(1000 * min(left, STEP_SLICE_S if self.store.host_driven else WAIT_SLICE_S))
 
     def _take(self) -> list[Call[Any]]:
@@ -388,8 +400,8 @@ class Queue(Handle):
         with self._lock:
             watch = self._loops.get(loop)
             if watch is None and self._is_open:
-                watch = self._loops[loop] = _Watch(os.dup(self._fd))  # which no release closes under the loop
-                loop.add_reader(watch.fd, self._ready)
+                watch = self._loops[loop] = _Watch()
+                loop.add_reader(self._watched, self._ready)
             if watch is not None:
                 watch.waits += 1
         if watch is not None and self.store.host_driven and watch.step is None:
@@ -407,10 +419,9 @@ class Queue(Handle):
         if watch.step is not None:
             watch.step.cancel()
         try:
-            loop.remove_reader(watch.fd)
+            loop.remove_reader(self._watched)
         except RuntimeError:
             pass  # the loop was closed
-        os.close(watch.fd)
 
     def _step(self, loop: asyncio.AbstractEventLoop, watch: _Watch) -> None:
         """Does the work of a host-driven store, again and again while somebody waits in the loop."""
@@ -431,13 +442,14 @@ def _give_back(result: tuple[Any, ...]) -> None:
         pass  # the store was closed
 
 
-_living: WeakSet[Queue] = WeakSet()
+_living: set[ref[Queue]] = set()
 
 
 def _renew_locks() -> None:
     """In a forked child, as of sequences."""
-    for queue in list(_living):
-        queue._lock = threading.Lock()
+    for known in _living.copy():
+        if (queue := known()) is not None:
+            queue._lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_renew_locks)

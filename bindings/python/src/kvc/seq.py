@@ -6,7 +6,7 @@ import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Sequence
-from weakref import WeakSet
+from weakref import ref
 
 from . import _native
 from .errors import ShapeError
@@ -76,7 +76,7 @@ class Seq(Handle):
         super().__init__(handle)
         self.scope = scope
         self._lock = threading.Lock()
-        _living.add(self)
+        _living.add(ref(self, _living.discard))
 
     def _end(self) -> None:
         with self._lock:
@@ -189,14 +189,15 @@ def reorder(seqs: Sequence[Seq], source: Integers) -> None:
             seq._lock.release()
 
 
-_living: WeakSet[Seq] = WeakSet()
+_living: set[ref[Seq]] = set()  # not a WeakSet, which threads that add to it may break without a GIL
 
 
 def _renew_locks() -> None:
     """In a forked child: a lock that another thread held at the fork would never be released, and the call behind it says Forked."""
     _native.calls_after_fork()
-    for seq in list(_living):
-        seq._lock = threading.Lock()
+    for known in _living.copy():
+        if (seq := known()) is not None:
+            seq._lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_renew_locks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Callable, Self
-from weakref import WeakSet
+from weakref import ref
 
 from . import _native
 from .errors import Corrupt, Forked, MisuseError, RangeError, Stale
@@ -60,7 +60,7 @@ class Store(Owned):
         flags = (_native.KVC_OPEN_VERIFY_READS * verify_reads | _native.KVC_OPEN_ZERO * zero | _native.KVC_OPEN_POPULATE * populate
                  | _native.KVC_OPEN_HOST_DRIVEN * host_driven | _native.KVC_OPEN_WAIT * wait)
         self._handle, self._is_open = 0, False
-        self._queues: WeakSet[Queue] = WeakSet()
+        self._queues: set[ref[Queue]] = set()
         self.host_driven = host_driven
         self._log = log  # borrowed by the library
         self._handle = _native.kvc_open(uri, (flags, memory_bytes, seq_max, queue_max, view_max, worker_count, open_bytes_max, timeout_us,
@@ -76,8 +76,9 @@ class Store(Owned):
         except (Stale, Forked):
             pass
         self._is_open = False
-        for queue in list(self._queues):
-            queue._drop()
+        for known in self._queues.copy():
+            if (queue := known()) is not None:
+                queue._drop()
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +88,10 @@ class Store(Owned):
 
     def __del__(self) -> None:
         try:
-            self.close()
-        except MisuseError:  # inside a log callable: when the call that logs is over
-            _native.late_add(self.close)
+            try:
+                self.close()
+            except MisuseError:  # inside a log callable: when the call that logs is over
+                _native.late_add(self.close)
         except Exception:
             pass  # half made, or the interpreter is ending: there is nobody to tell
 
@@ -105,7 +107,7 @@ class Store(Owned):
     def queue(self, *, depth: int = 0, description_bytes: int = 0) -> Queue:
         """For calls that do not block; limits of 0 are the library's defaults (kvc/queue.h)."""
         queue = Queue(self, _native.kvc_queue_create(self._handle, (0, depth, description_bytes)))
-        self._queues.add(queue)
+        self._queues.add(ref(queue, self._queues.discard))
         return queue
 
     def step(self, budget_us: int = 0) -> bool:
