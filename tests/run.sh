@@ -3,7 +3,8 @@
 #   bash tests/run.sh               every lane: debug with fault points, release, ASan+UBSan, TSan, fuzzers, mutants
 #   bash tests/run.sh --full        the same with long runs
 #   bash tests/run.sh --build-only  builds build/release and stops
-# KVC_DATA=DIR runs the tests of real data on the full sets in DIR too.  The summary counts what was skipped, and says why.
+# KVC_DATA=DIR runs the tests of real data on the full sets in DIR too.  KVC_FREE_THREADED_PYTHON=INTERPRETER runs the Python tests without a GIL
+# too; a python3.14t or python3.13t that is on PATH needs no naming.  The summary counts what was skipped, and says why.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -46,6 +47,15 @@ install_clang() { # the fuzzers' compiler, of the version that their preset name
     >> "$results/clang.log" 2>&1
 }
 
+free_threaded_python() { # the interpreter that is named, or one that is found; fails where there is none
+  local candidate
+  for candidate in ${KVC_FREE_THREADED_PYTHON:-python3.14t python3.13t}; do
+    "$candidate" -c 'import sys; sys.exit(sys._is_gil_enabled())' 2> /dev/null && command -v "$candidate" && return
+  done
+  [[ -z ${KVC_FREE_THREADED_PYTHON:-} ]] || echo "KVC_FREE_THREADED_PYTHON '$KVC_FREE_THREADED_PYTHON': it is no free-threaded Python that runs" >&2
+  return 1
+}
+
 skip() { # LANE REASON: counted by the summary
   say "skip $1: $2"
   printf '<testsuite><testcase name="%s"><skipped/><system-out>%s</system-out></testcase></testsuite>\n' "$1" "$2" > "$results/$1.xml"
@@ -74,8 +84,11 @@ fi
 readonly python=$PWD/build/release/python-venv/bin/python  # made by the first test that needs it
 ((full)) && long=(-DKVC_LONG_TESTS=ON) fuzz_runs=100 || long=(-DKVC_LONG_TESTS=OFF) fuzz_runs=1
 
-build release -DKVC_TESTS=ON -DKVC_GOLDEN_PYTHON="$python" "${long[@]}"
+free_threaded=$(free_threaded_python) || [[ -z ${KVC_FREE_THREADED_PYTHON:-} ]] || exit 2
+build release -DKVC_TESTS=ON -DKVC_GOLDEN_PYTHON="$python" -DKVC_FREE_THREADED_PYTHON="$free_threaded" "${long[@]}"
 run release
+[[ $free_threaded ]] || skip python_free_threaded "no free-threaded interpreter: python3.14t and python3.13t are not on PATH, KVC_FREE_THREADED_PYTHON is not set"
+((full)) || skip python_torch "torch is installed and tested by --full"
 build debug "${long[@]}"
 run debug -L 'unit|model|fault|stress'
 build asan "${long[@]}"

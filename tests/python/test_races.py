@@ -5,6 +5,7 @@ import gc
 import hashlib
 import os
 import sys
+import sysconfig
 import threading
 import time
 
@@ -19,7 +20,8 @@ ENDED = (kvc.Stale, kvc.Cancelled)
 
 @pytest.fixture(autouse=True)
 def often():
-    """With a GIL, threads take turns as often as they can."""
+    """With a GIL, threads take turns as often as they can; a free-threaded interpreter has none, whatever was imported."""
+    assert not (sysconfig.get_config_var("Py_GIL_DISABLED") and sys._is_gil_enabled())
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
