@@ -22,7 +22,8 @@
  * left ends where a match can.  While a sequence holds its chunks, window rows and snapshots behind its position may go before them.
  *
  * A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has
- * lost, makes the chunk its own, whole: matches find it from then on, those who hold the other keep that.
+ * lost, makes the chunk its own, whole: matches find it from then on, those who hold the other keep that.  The snapshot may come in a later call
+ * than the rows: while the held chunk has none, the last complete chunk of the sequence stays open until it has come, or the next is complete.
  *
  * Parts.  Ranks of an engine that splits a model (PP: layers, TP: heads) each have a sequence of their own, whose options name its part: it takes
  * and gives those layers and heads alone, by their numbers in the whole model, and its length is that of its part.  A layer with one KV head,

@@ -22,6 +22,13 @@ Name piece_name(Ref chunk, uint32_t kind) {
   return name;
 }
 
+Ref chunk_of(const Name &piece) {
+  Ref chunk;
+  std::memcpy(&chunk.id, piece.data(), sizeof chunk.id);
+  std::memcpy(&chunk.generation, piece.data() + sizeof chunk.id, sizeof chunk.generation);
+  return chunk;
+}
+
 }  // namespace
 
 Index::Index(std::pmr::memory_resource *resource, NodeSink *sink, const NameHash &hash)
@@ -149,7 +156,7 @@ Ref Index::insert_piece(Node node, Ref chunk, const Owner &owner) {
   Node &whole = this->node(chunk);
   KVC_CHECK(whole.generation == chunk.generation);
   node.name = piece_name(chunk, node.flags & node_piece);
-  set_flags(whole, whole.flags | node_pieced);
+  set_flags(whole, (node.flags & node_state ? whole.flags & ~static_cast<uint32_t>(node_bad_state) : whole.flags) | node_pieced);
   piece_count_++;
   return insert(node, {}, owner);
 }
@@ -264,6 +271,10 @@ void Index::drop(Ref ref) {
   if (n.generation != ref.generation || (n.flags & node_dropped)) return;
   if (!(n.flags & node_unnamed)) leave_name(ref.id);
   set_flags(n, n.flags | node_dropped);
+  if (n.flags & node_state) {
+    const Ref chunk = chunk_of(n.name);
+    if (Node &whole = node(chunk); whole.generation == chunk.generation) set_flags(whole, whole.flags | node_bad_state);
+  }
   if (n.pins == 0 && n.leaf()) remove(ref.id, false);
 }
 

@@ -43,6 +43,7 @@ enum NodeFlags : uint32_t {
   node_partial = 8192,  // and not all of them did
   node_waits = 16384,  // and the others may come; without a holder it goes at once
   node_released = 32768,  // unnamed, and the last of its holders that let go of it is gone for good; the index's own
+  node_bad_state = 65536,  // a chunk whose snapshot failed its check, and nobody brought another
 };
 /// What a node is that stands beside a chunk and not in the tree.
 constexpr uint32_t node_piece = node_window | node_state;

@@ -116,7 +116,7 @@ kvc_status Store::plan_append(AppendPlan &plan, Sequence &seq, uint64_t given, E
   const uint64_t chunks = seq.sealed + seq.open.size();
   if (seq.is_private && plan.chunk_end > chunks) KVC_TRY(check_fits(plan.chunk_end - chunks, *seq.scope, seq.part->layout, error));
   plan.length = seq.pieces ? length_of_mixed(plan.filled, seq.part->shape) : length_of(plan.filled, seq.length);
-  plan.sealed = plan.length / chunk_tokens;
+  plan.sealed = plan.runs.empty() ? seq.sealed : plan.length / chunk_tokens;
   if (!seq.pieces) return KVC_OK;
   if (plan.sealed > seq.sealed) {  // every one of them needs a main piece, whoever brings rows
     plan.chunk_begin = std::min(plan.chunk_begin, seq.sealed);
@@ -211,6 +211,16 @@ void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
   }
 }
 
+/// Will the call seal open rows that are another writer's chunk, beside which the sequence has something that this lacks?
+bool Store::AppendPlan::parts_from(Store &store, const Sequence &seq, const OpenChunk &open, uint64_t chunk) const {
+  if (!pieces || chunk >= sealed || open.held == open.cut_from) return false;
+  const OpenChunk *const *snapshot = nullptr;
+  for (const Pieces::Entry &entry : pieces->states)
+    if (entry.at == (chunk + 1) * seq.chunk_tokens()) snapshot = &entry.rows;
+  std::lock_guard lock(store.mutex_);
+  return !store.serves(*seq.part, open.held, chunk, length, snapshot && (!*snapshot || (*snapshot)->own()));
+}
+
 /// Chunks of the call that are neither adopted nor in a slot that is ours alone.
 void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
   const uint64_t chunk_tokens = seq.chunk_tokens();
@@ -219,7 +229,7 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
     if (!touched) continue;
     const bool named = store.name_chunk(seq, c);
     const OpenChunk *open = seq.open[c - seq.sealed];
-    const bool ready = open && (open->held ? named && is_adopted(*open, seq.names[c - seq.sealed], *store.index_) : open->users.load(std::memory_order_acquire) == 1);
+    const bool ready = open && (open->held ? named && is_adopted(*open, seq.names[c - seq.sealed], *store.index_) && !parts_from(store, seq, *open, c) : open->users.load(std::memory_order_acquire) == 1);
     if (!ready) slots.push_back(c);
   }
 }
@@ -416,8 +426,12 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
   seq.given += ids.size();
   seq.filled.assign(plan.filled.begin(), plan.filled.end());
   seq.length = plan.length;
-  if (plan.sealed > seq.sealed) seal(seq, plan.sealed, plan.pieces ? &*plan.pieces : nullptr);
-  if (plan.pieces) settle_pieces(seq, *plan.pieces);
+  if (plan.pieces) {
+    seal_or_wait(seq, plan);
+    settle_pieces(seq, *plan.pieces);
+  } else if (plan.sealed > seq.sealed) {
+    seal(seq, plan.sealed, nullptr);
+  }
   return KVC_OK;
 }
 

@@ -27,6 +27,7 @@ kvc_status Store::use_piece(PieceUse &use, const Sequence &seq, Piece piece, uin
     return KVC_OK;
   }
   const uint64_t chunk = piece == Piece::window ? at : at / chunk_tokens - 1;
+  bool failed = false;
   if (chunk < seq.held && (piece == Piece::window || at % chunk_tokens == 0)) {
     std::lock_guard lock(mutex_);
     if (const Ref found = index_->find_piece(seq.table->refs[chunk], piece == Piece::window ? seq::node_window : seq::node_state)) {
@@ -35,9 +36,11 @@ kvc_status Store::use_piece(PieceUse &use, const Sequence &seq, Piece piece, uin
       use.data = slot_data(index_->node(found));
       return KVC_OK;
     }
+    failed = index_->node(seq.table->refs[chunk]).flags & seq::node_bad_state;
   }
   if (rows && seq.pieces->left != UINT64_MAX) return fail_lapsed(seq, piece == Piece::window ? at * chunk_tokens : at, error);
   if (piece == Piece::window) return fail(error, KVC_ERR_GONE, "window rows of the chunk at token %llu are no longer held", static_cast<unsigned long long>(at * chunk_tokens));
+  if (failed) return fail(error, KVC_ERR_GONE, "the snapshot at token %llu failed its check and was dropped", static_cast<unsigned long long>(at));
   return fail(error, KVC_ERR_NO_SNAPSHOT, "no snapshot at token %llu: there is one where the latest append ended, and at chunk ends where an append ended", static_cast<unsigned long long>(at));
 }
 

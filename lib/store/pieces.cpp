@@ -205,17 +205,40 @@ bool Store::snapshot_whole(const Part &part, uint8_t *slot) {
   return true;
 }
 
-/// Can a sequence that has this chunk's rows of its own do with `chunk`, which was there first?  It can if that has the window rows that queries
-/// behind the tip see, and a snapshot at its end if the sequence brought one.  Under the lock.
-bool Store::serves(const Sequence &seq, Ref chunk, uint64_t number) const {
-  const Part &part = *seq.part;
-  const uint64_t chunk_end = (number + 1) * seq.chunk_tokens();
-  if (part.window_max && window_begin(seq.length, part.window_max) < chunk_end) {
+/// May the snapshot of a complete chunk still come, while another writer's of that name has none?  Which of the two is the chunk is open until then,
+/// or until the next one is complete.  The sequence has come to `chunk`, its last.
+bool Store::waits_for_snapshot(const Sequence &seq, uint64_t chunk) {
+  if (!seq.part->has_states || seq.is_private || least_filled(seq, KVC_LAYER_STATE) >= (chunk + 1) * seq.chunk_tokens()) return false;
+  const OpenChunk &open = *seq.open[chunk - seq.sealed];
+  if (open_bytes_.load(std::memory_order_relaxed) > open_bytes_max_ || (open.held && open.held == open.cut_from)) return false;
+  std::lock_guard lock(mutex_);
+  const Ref found = index_->find_child(seq.names[chunk - seq.sealed], seq.tip());
+  return found && !index_->find_piece(found, seq::node_state);
+}
+
+void Store::seal_or_wait(Sequence &seq, AppendPlan &plan) {
+  if (plan.sealed == seq.sealed) return;
+  const uint64_t last = plan.sealed - 1;
+  if (last > seq.sealed) seal(seq, last, &*plan.pieces);
+  if (!waits_for_snapshot(seq, last)) return seal(seq, plan.sealed, &*plan.pieces);
+  std::lock_guard lock(mutex_);
+  index_->unreserve(1);
+}
+
+/// Can a sequence of this length do with `chunk`, which was there first?  It can if that has the window rows that queries behind the tip see, and
+/// a snapshot at its end if the sequence brings one.  Under the lock.
+bool Store::serves(const Part &part, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const {
+  if (part.window_max && window_begin(length, part.window_max) < (number + 1) * part.layout.chunk_tokens()) {
     const Ref piece = index_->find_piece(chunk, seq::node_window);
-    if (!piece || !covers(part, slot_data(index_->node(piece)), number, seq.length, {})) return false;
+    if (!piece || !covers(part, slot_data(index_->node(piece)), number, length, {})) return false;
   }
-  OpenChunk *const snapshot = part.has_states ? Pieces::find(seq.pieces->states, chunk_end) : nullptr;
-  return !snapshot || !snapshot->own() || !snapshot_whole(part, snapshot->data) || index_->find_piece(chunk, seq::node_state);
+  return !brings_snapshot || index_->find_piece(chunk, seq::node_state);
+}
+
+/// Has it a snapshot of its own at the end of a chunk, of every layer?
+bool Store::brings_snapshot(const Sequence &seq, uint64_t chunk) {
+  OpenChunk *const snapshot = Pieces::find(seq.pieces->states, (chunk + 1) * seq.chunk_tokens());
+  return snapshot && snapshot->own() && snapshot_whole(*seq.part, snapshot->data);
 }
 
 /// The pieces of a chunk that somebody else sealed are read from now on, where there are such.  Under the lock.

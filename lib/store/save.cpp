@@ -49,6 +49,23 @@ kvc_status Store::describe_chunk(SaveTable &table, const Sequence &seq, uint64_t
   return KVC_OK;
 }
 
+/// The same of a complete chunk that waits for its snapshot: it is sealed in the file.
+kvc_status Store::describe_waiting(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error) {
+  const OpenChunk &open = *seq.open[chunk - seq.sealed];
+  const uint64_t chunk_tokens = seq.chunk_tokens();
+  SavedChunk &saved = table.chunks[chunk];
+  if (seq.is_private || (chunk && !table.chunks[chunk - 1].is_named())) {
+    table.is_private = true;
+  } else {
+    seq::ChunkNamer namer;
+    saved.name = namer.next(chunk ? table.chunks[chunk - 1].name : seq.root, seq.ids.data(), static_cast<uint32_t>(chunk_tokens), chunk * chunk_tokens, seq.extras.all());
+  }
+  if (open.held) return write_id_of(saved.write_id, seq, chunk, slot_data(index_->node(open.held)), error);
+  std::copy(std::begin(open.write_id), std::end(open.write_id), saved.write_id.begin());
+  saved.awaits = true;
+  return KVC_OK;
+}
+
 /// A page of a chunk that is held; GONE when it fails its check now.
 kvc_status Store::check_held_page(const Sequence &seq, uint64_t chunk, uint32_t layer, const uint8_t *slot, Error &error) {
   const Ref held = chunk < seq.sealed ? seq.table->refs[chunk] : seq.open[chunk - seq.sealed]->held;
@@ -76,6 +93,10 @@ kvc_status Store::describe(SaveTable &table, PiecesOut &out, const Sequence &seq
   table.chunks.resize(seq.sealed);
   table.ids.reserve(seq.given);
   for (uint64_t c = 0; c < seq.sealed; c++) KVC_TRY(describe_chunk(table, seq, c, error));
+  if (table.sealed() > seq.sealed) {
+    table.chunks.resize(seq.sealed + 1);
+    KVC_TRY(describe_waiting(table, seq, seq.sealed, error));
+  }
   table.ids.insert(table.ids.end(), seq.ids.begin(), seq.ids.end());
   if (seq.pieces) KVC_TRY(describe_pieces(table, out, seq, error));
   table.place();
@@ -134,7 +155,9 @@ kvc_status Store::save_chunk(SaveWriter &writer, const SaveTable &table, const S
     uint8_t *slot;
     KVC_TRY(chunk_data(&slot, seq, chunk, error));
     KVC_TRY(check_held_page(seq, chunk, page.layer, slot, error));
-    return save_page(writer, table, page, seq.part->layout, slot, error);
+    SavedPage packed = page;  // of an open slot, which has no headers
+    packed.is_open = chunk >= seq.sealed && !seq.open[chunk - seq.sealed]->held;
+    return save_page(writer, table, packed.is_open ? packed : page, seq.part->layout, slot, error);
   });
   if (status != KVC_OK) return status;
   return table.chunks[chunk].is_named() ? KVC_OK : writer.flush(error);

@@ -97,7 +97,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   std::lock_guard lock(mutex_);
   const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
   if (own && !seq.is_private) ref = index_->find_child(node.name, parent);
-  if (ref && own && pieces && !serves(seq, ref, chunk)) {  // it lost what this sequence brings: the whole chunk is that of the sequence from now on
+  if (ref && own && pieces && !serves(*seq.part, ref, chunk, seq.length, brings_snapshot(seq, chunk))) {  // it lost what this sequence brings: the whole chunk is that of the sequence from now on
     index_->unname(ref);
     ref = {};
   }

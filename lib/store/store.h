@@ -281,6 +281,8 @@ class Store final : seq::NodeSink {
   /// Names the open chunks up to `chunk`; false, and nothing done, when ids of it are missing or the sequence is private.
   bool name_chunk(Sequence &seq, uint64_t chunk);
   void seal(Sequence &seq, uint64_t sealed, PiecePlan *pieces);
+  bool waits_for_snapshot(const Sequence &seq, uint64_t chunk);
+  void seal_or_wait(Sequence &seq, AppendPlan &plan);
   void commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pieces);
   void write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, const seq::Name &name);
   void write_headers(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, const uint8_t *write_id, const seq::Name &name);
@@ -295,7 +297,8 @@ class Store final : seq::NodeSink {
   void settle_pieces(Sequence &seq, PiecePlan &plan);
   bool seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk);
   void drop_passed(Sequence &seq);
-  bool serves(const Sequence &seq, Ref chunk, uint64_t number) const;
+  bool serves(const Part &part, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const;
+  static bool brings_snapshot(const Sequence &seq, uint64_t chunk);
   void use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number);
   static bool snapshot_whole(const Part &part, uint8_t *slot);
 
@@ -348,6 +351,7 @@ class Store final : seq::NodeSink {
 
   // save.cpp, save_pieces.cpp, restore.cpp, restore_pieces.cpp
   kvc_status describe_chunk(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
+  kvc_status describe_waiting(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
   struct PiecesOut;
   kvc_status write_id_of(std::array<uint8_t, 16> &out, const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error);
   kvc_status describe(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
