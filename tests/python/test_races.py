@@ -39,7 +39,7 @@ def together(*works):
         except BaseException as error:
             outcomes[i] = error
 
-    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(works)]
+    threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(works)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -49,6 +49,16 @@ def together(*works):
         if isinstance(outcome, BaseException):
             raise outcome
     return outcomes
+
+
+def drain_until(queue, call):
+    """The calls that this thread drained until the one was done, whoever drained that."""
+    drained = []
+    for _ in range(20_000):
+        if call.done():
+            return drained
+        drained += queue.drain(timeout_us=500)
+    raise AssertionError(f"{call!r} did not come")
 
 
 def value_of(key):
@@ -122,23 +132,20 @@ def test_each_call_of_one_queue_is_drained_once_by_one_of_the_threads(store, sco
             queue.append(seq, None, model.rows(), more=i % 2 == 0)
             gather = queue.gather(seq, kvc.Rows.of(k=k, v=v))
             queue.put(scope, {key: value_of(key)}, more=i % 3 == 0)
-            drained += queue.drain()
-            while not gather.done():
-                drained += queue.drain(timeout_us=500)
+            drained += drain_until(queue, gather)
             assert gather.result().done == 40
             check(model, k, v, 40)
             scope.put({key: value_of(key)})
             get = queue.get_into(scope, [(key, room)])
-            while not get.done():
-                drained += queue.drain(timeout_us=500)
+            drained += drain_until(queue, get)
             assert get.result() == [len(value_of(key))] and room[:get.result()[0]] == value_of(key)
             room.append(0)  # nothing borrows it any more
         return drained
 
     drained = [call for calls in together(*(lambda seed=seed: work(seed) for seed in range(THREADS))) for call in calls]
-    while queue._calls:
-        drained += queue.drain(timeout_us=20_000_000)
     count = THREADS * 60 * 4
+    while len(drained) < count and (more := queue.drain(timeout_us=20_000_000)):
+        drained += more
     assert len(drained) == count and {call.user for call in drained} == set(range(1, count + 1))
     assert all(call.done() for call in drained)
     queue.release()
@@ -173,8 +180,8 @@ def close_amid_calls(rounds):
                 check(model, k, v, 64)
                 calls = [queue.gather(seq, kvc.Rows.of(k=k, v=v, token_count=64)), queue.match(scope, model.tokens)]
                 started.release()
-                while not all(call.done() for call in calls):
-                    queue.drain(timeout_us=100)
+                for call in calls:
+                    drain_until(queue, call)
                 assert calls[1].result()[1].tokens == 64
         except ENDED:
             return bytearray(), calls
