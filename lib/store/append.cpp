@@ -218,7 +218,7 @@ bool Store::AppendPlan::parts_from(Store &store, const Sequence &seq, const Open
   for (const Pieces::Entry &entry : pieces->states)
     if (entry.at == (chunk + 1) * seq.chunk_tokens()) snapshot = &entry.rows;
   std::lock_guard lock(store.mutex_);
-  return !store.serves(*seq.part, open.held, chunk, length, snapshot && (!*snapshot || (*snapshot)->own()));
+  return !store.serves(seq, open.held, chunk, length, snapshot && (!*snapshot || (*snapshot)->own()));
 }
 
 /// Chunks of the call that are neither adopted nor in a slot that is ours alone.

@@ -14,10 +14,10 @@ using base::fail;
 kvc_status Store::keep_window(Cut &cut, const Sequence &from, uint64_t chunk, uint64_t count, std::span<const uint64_t> filled, Error &error) {
   std::lock_guard lock(mutex_);
   Ref piece;
-  uint8_t *const slot = window_rows(std::span<const Ref>(from.table->refs).first(from.held), &from, chunk, &piece);
-  if (!covers(*from.part, slot, chunk, count, filled))
+  const PieceRows rows = window_rows(from, std::span<const Ref>(from.table->refs).first(from.held), chunk, &piece);
+  if (!covers(from, rows, chunk, count, filled))
     return fail(error, KVC_ERR_GONE, "window rows of the chunk at token %llu, which are seen behind the kept positions, are no longer held", static_cast<unsigned long long>(chunk * from.chunk_tokens()));
-  if (slot) cut.windows.push_back({chunk, piece ? cut.hold(piece) : Pieces::find(from.pieces->windows, chunk)});
+  if (rows.slot) cut.windows.push_back({chunk, piece ? cut.hold(piece) : Pieces::find(from.pieces->windows, chunk)});
   return KVC_OK;
 }
 
@@ -40,15 +40,15 @@ kvc_status Store::copy_window_kept(OpenChunk &to, const Sequence &made, const Se
       const uint64_t row = positions[first] % chunk_tokens;
       if (!use.data) {
         KVC_TRY(use_piece(use, from, Piece::window, source, error));
-        if (use.held) KVC_TRY(check_held(layout, *from.part, use.held, source * chunk_tokens, error));
+        if (use.held) KVC_TRY(check_chunk(from, use.held, source * chunk_tokens, error));
       }
-      if (layout.mark(use.data, l) > row)
-        return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu, which its window sees behind the kept positions, was left out", l, static_cast<unsigned long long>(positions[first]));
+      if (left_out(from, use.rows(), l) > row)
+        return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu, which its window sees behind the kept positions, was left out", l + from.part->layer_begin, static_cast<unsigned long long>(positions[first]));
       for (const SideKind kind : {SideKind::k, SideKind::v}) {
-        const kernels::PageSide out = layout.side(to.data, l, kind), in = layout.side(use.data, l, kind);
+        const kernels::PageSide out = layout.side(to.data, l, kind);
         const uint64_t row_bytes = uint64_t{out.dim} * kernels::dtype_bytes(out.dtype), head_bytes = row_bytes * out.page_tokens;
         for (uint32_t h = 0; h < layout.page(l).layers->kv_heads; h++)
-          std::memcpy(out.data + h * head_bytes + (first - begin) * row_bytes, in.data + h * head_bytes + row * row_bytes, (stop - first) * row_bytes);
+          std::memcpy(out.data + h * head_bytes + (first - begin) * row_bytes, head_rows(from, use.held, use.data, l, kind, h) + row * row_bytes, (stop - first) * row_bytes);
       }
     }
     i = next;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "store/memory.h"
+#include "store/slices.h"
 
 /// Where a sequence with window or state layers can end: at a position whose window rows are held, and a snapshot of every state layer.
 namespace kvc::store {
@@ -35,52 +36,51 @@ OpenChunk *Store::Cut::hold(Ref piece) {
   return rows;
 }
 
-/// Has the piece in `slot` (null: none) the rows of its chunk that queries at `end` see?  `filled`: rows that there are; empty: all.
-bool Store::covers(const Part &part, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled) {
-  const ChunkLayout &layout = part.windows;
+/// Are the rows of this chunk there that queries at `end` see?  `filled`: rows that there are; empty: all.
+bool Store::covers(const Sequence &seq, PieceRows rows, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled) const {
+  const ChunkLayout &layout = seq.part->windows;
   const uint64_t chunk_tokens = layout.chunk_tokens(), begin = chunk * chunk_tokens;
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
     if (!layout.page(l).present()) continue;
     const uint64_t seen = std::max(window_begin(end, layout.page(l).layers->window), begin);
     const uint64_t rows_end = std::min({end, begin + chunk_tokens, filled.empty() ? end : filled[l]});
-    if (seen < rows_end && (!slot || layout.mark(slot, l) > seen - begin)) return false;
+    if (seen < rows_end && left_out(seq, rows, l) > seen - begin) return false;
   }
   return true;
 }
 
-/// The window rows of a chunk, in the sequence's own entry or in a piece of the chunk; null: there are none.  Under the lock.
-uint8_t *Store::window_rows(std::span<const Ref> refs, const Sequence *seq, uint64_t chunk, Ref *piece) const {
-  const OpenChunk *rows = seq ? Pieces::find(seq->pieces->windows, chunk) : nullptr;
-  if (rows && rows->own()) return rows->data;
-  if (rows && !rows->gone && index_->held(rows->held)) return slot_data(index_->node(rows->held));
+/// The window rows of a chunk, in the sequence's own entry or in a piece of the chunk.  Under the lock.
+PieceRows Store::window_rows(const Sequence &seq, std::span<const Ref> refs, uint64_t chunk, Ref *piece) const {
+  if (const PieceRows own = rows_of(Pieces::find(seq.pieces->windows, chunk)); own.slot) return own;
   *piece = chunk < refs.size() ? index_->find_piece(refs[chunk], seq::node_window) : Ref{};
-  return *piece ? slot_data(index_->node(*piece)) : nullptr;
+  return rows_of(*piece);
 }
 
-/// The last chunk that lacks rows which queries at `end` see; UINT64_MAX: none does.  Under the lock.
-uint64_t Store::window_missing(const Part &part, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const {
-  const uint64_t chunk_tokens = part.layout.chunk_tokens(), seen = window_begin(end, part.window_max);
-  if (!part.window_max || seen >= end) return none;
+/// The last chunk that lacks rows which queries at `end` see; UINT64_MAX: none does.  `as_match`: for who has chunks alone.  Under the lock.
+uint64_t Store::window_missing(const Sequence &seq, std::span<const Ref> refs, uint64_t end, bool as_match) const {
+  const uint64_t chunk_tokens = seq.chunk_tokens(), window_max = seq.part->window_max, seen = window_begin(end, window_max);
+  if (!window_max || seen >= end) return none;
   for (uint64_t c = (end - 1) / chunk_tokens;; c--) {
     Ref piece;
-    if (!covers(part, window_rows(refs, seq, c, &piece), c, end, seq ? std::span<const uint64_t>(seq->filled) : std::span<const uint64_t>())) return c;
+    const bool covered = as_match ? covers(seq, rows_of(index_->find_piece(refs[c], seq::node_window)), c, end, {}) : covers(seq, window_rows(seq, refs, c, &piece), c, end, seq.filled);
+    if (!covered) return c;
     if (c == seen / chunk_tokens) return none;
   }
 }
 
 /// How many of these chunks a match can take: the last of them has what its kinds of layers need.  `stop`: why not all.  Under the lock.
-uint64_t Store::pieces_end(const Part &part, std::span<const Ref> refs, uint32_t *stop) const {
+uint64_t Store::pieces_end(const Sequence &seq, std::span<const Ref> refs, uint32_t *stop) const {
   uint64_t end = refs.size();
   const auto note = [&](uint32_t why) {
     if (stop && end == refs.size()) *stop = why;
   };
   while (end) {
-    if (part.has_states && !index_->find_piece(refs[end - 1], seq::node_state)) {
+    if (seq.part->has_states && !snapshot_whole(seq, rows_of(index_->find_piece(refs[end - 1], seq::node_state)))) {
       note(KVC_STOP_STATE);
       end--;
       continue;
     }
-    const uint64_t missing = window_missing(part, refs, nullptr, end * part.layout.chunk_tokens());
+    const uint64_t missing = window_missing(seq, refs, end * seq.chunk_tokens(), true);
     if (missing == none) break;
     note(KVC_STOP_WINDOW);
     end = missing;  // whatever ends behind it sees into it
@@ -92,14 +92,16 @@ uint64_t Store::pieces_end(const Part &part, std::span<const Ref> refs, uint32_t
 bool Store::states_at(const Sequence &seq, uint64_t tokens, Ref *piece) const {
   const ChunkLayout &layout = seq.part->states;
   if (tokens == 0) return true;
-  OpenChunk *const rows = Pieces::find(seq.pieces->states, tokens);
-  uint8_t *slot = rows && rows->own() ? rows->data : rows && !rows->gone && index_->held(rows->held) ? slot_data(index_->node(rows->held)) : nullptr;
+  const PieceRows rows = rows_of(Pieces::find(seq.pieces->states, tokens));
   bool own = true;
-  for (uint32_t l = 0; l < layout.layer_count(); l++) own = own && (!layout.page(l).present() || seq.filled[l] < tokens || (slot && layout.mark(slot, l)));
+  for (uint32_t l = 0; l < layout.layer_count(); l++) own = own && (!layout.page(l).present() || seq.filled[l] < tokens || !left_out(seq, rows, l));
   if (own) return true;
   const uint64_t chunk_tokens = seq.chunk_tokens(), chunk = tokens / chunk_tokens - 1;
-  if (tokens % chunk_tokens == 0 && chunk < seq.held) *piece = index_->find_piece(seq.table->refs[chunk], seq::node_state);
-  return static_cast<bool>(*piece);
+  if (tokens % chunk_tokens || chunk >= seq.held) return false;
+  const Ref held = index_->find_piece(seq.table->refs[chunk], seq::node_state);
+  if (!snapshot_whole(seq, rows_of(held))) return false;
+  *piece = held;
+  return true;
 }
 
 kvc_status Store::plan_cut(Cut &cut, const Sequence &seq, uint64_t tokens, Error &error) {
@@ -110,14 +112,14 @@ kvc_status Store::plan_cut(Cut &cut, const Sequence &seq, uint64_t tokens, Error
   Ref state;
   if (!states_at(seq, tokens, &state))
     return fail(error, KVC_ERR_NO_SNAPSHOT, "tokens %llu: a state layer has no snapshot there; kvc_seq_info.tokens_end says where all have", static_cast<unsigned long long>(tokens));
-  if (const uint64_t missing = window_missing(part, refs, &seq, tokens); missing != none)
+  if (const uint64_t missing = window_missing(seq, refs, tokens, false); missing != none)
     return fail(error, KVC_ERR_GONE, "tokens %llu: a window layer sees rows from token %llu on, those of the chunk at token %llu are no longer held; kvc_seq_info.tokens_end says where all are",
                 static_cast<unsigned long long>(tokens), static_cast<unsigned long long>(seen), static_cast<unsigned long long>(missing * chunk_tokens));
   for (const Pieces::Entry &e : seq.pieces->windows)
-    if (e.at * chunk_tokens < tokens && (e.rows->own() || (!e.rows->gone && index_->held(e.rows->held)))) put(cut.windows, e.at, e.rows);
+    if (e.at * chunk_tokens < tokens && rows_of(e.rows).slot) put(cut.windows, e.at, e.rows);
   for (uint64_t c = seen / chunk_tokens; part.window_max && c * chunk_tokens < tokens; c++) {
     Ref piece;
-    if (!Pieces::find(cut.windows, c) && window_rows(refs, &seq, c, &piece) && piece) put(cut.windows, c, cut.hold(piece));
+    if (!Pieces::find(cut.windows, c) && window_rows(seq, refs, c, &piece).slot && piece) put(cut.windows, c, cut.hold(piece));
   }
   for (const Pieces::Entry &e : seq.pieces->states)
     if (e.at < tokens || (e.at == tokens && !state)) put(cut.states, e.at, e.rows);
@@ -145,7 +147,7 @@ void Store::match_pieces(Sequence &seq, uint32_t *stop) {
   for (;;) {  // again when one of them went while we looked
     {
       std::lock_guard lock(mutex_);
-      seq.sealed = seq.held = pieces_end(*seq.part, std::span<const Ref>(seq.table->refs).first(seq.held), stop);
+      seq.sealed = seq.held = pieces_end(seq, std::span<const Ref>(seq.table->refs).first(seq.held), stop);
       pin_tip(seq);
     }
     seq.length = seq.given = seq.sealed_tokens();
@@ -174,7 +176,7 @@ uint64_t Store::truncate_end(const Sequence &seq) const {
       end = next;
       continue;
     }
-    const uint64_t missing = window_missing(*seq.part, refs, &seq, end);
+    const uint64_t missing = window_missing(seq, refs, end, false);
     if (missing == none) break;
     end = missing * chunk_tokens;
   }
@@ -183,7 +185,7 @@ uint64_t Store::truncate_end(const Sequence &seq) const {
 
 /// What a sequence can go on from when something of it was evicted: a position where a match could end.  Under the lock.
 uint64_t Store::left_of_pieces(const Sequence &seq, uint64_t held) const {
-  return held ? pieces_end(*seq.part, std::span<const Ref>(seq.table->refs).first(held), nullptr) * seq.chunk_tokens() : 0;
+  return held ? pieces_end(seq, std::span<const Ref>(seq.table->refs).first(held), nullptr) * seq.chunk_tokens() : 0;
 }
 
 }  // namespace kvc::store

@@ -35,13 +35,12 @@ kvc_status Store::check_there(const Sequence &seq, const Run &run, uint64_t toke
   const bool state = run.layers->kind == KVC_LAYER_STATE;
   if (state && end != run.token_end()) return KVC_OK;
   const Piece piece = state ? Piece::state : Piece::window;
-  const ChunkLayout &layout = seq.part->layout_of(piece);
   PieceUse use(*this);
   KVC_TRY(use_piece(use, seq, piece, state ? end : token / seq.chunk_tokens(), error));
   for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
-    const uint32_t mark = layout.mark(use.data, l);
-    if (state && !mark) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", l, static_cast<unsigned long long>(end));
-    if (!state && mark > token % seq.chunk_tokens()) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", l, static_cast<unsigned long long>(token));
+    const uint32_t missing = left_out(seq, use.rows(), l);
+    if (state && missing) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", run.named(l), static_cast<unsigned long long>(end));
+    if (!state && missing > token % seq.chunk_tokens()) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", run.named(l), static_cast<unsigned long long>(token));
   }
   return KVC_OK;
 }

@@ -32,14 +32,6 @@ kvc_status Store::verify_page(const Part &part, Ref ref, const uint8_t *slot, ui
   return status;
 }
 
-/// The pages of a piece of which open rows were taken, before they are copied: GONE when it failed its check, now or before.
-kvc_status Store::check_held(const ChunkLayout &layout, const Part &part, Ref ref, uint64_t token, Error &error) {
-  bool good = index_->held(ref);
-  for (uint32_t l = 0; good && verify_reads_ && l < layout.layer_count(); l++)
-    if (layout.page(l).present()) good = verify_page(part, ref, slot_data(index_->node(ref)), l, error) == KVC_OK;
-  return good ? KVC_OK : fail(error, KVC_ERR_GONE, "the chunk at token %llu failed its check", static_cast<unsigned long long>(token));
-}
-
 /// The slot that holds a chunk's rows.
 kvc_status Store::chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error) {
   Ref ref;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/rows.h"
 #include "store/piece_use.h"
 
@@ -55,17 +57,20 @@ kvc_status Store::gather_beside(const Sequence &seq, const Run &run, uint64_t to
   KVC_TRY(use_piece(use, seq, piece, state ? run.token_end() : token / chunk_tokens, error));
   const auto first = static_cast<uint32_t>(state ? 0 : token % chunk_tokens);
   const kernels::Move move{first, static_cast<uint32_t>(state ? 1 : count), run.head_begin, run.head_count, stream};
+  const bool sliced = use.held && is_sliced(seq, use.held);
   for (uint32_t l = 0; l < run.layer_count; l++) {
-    const uint32_t layer = run.layer_begin + l, mark = layout.mark(use.data, layer);
-    if (state && !mark) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", run.named(layer), static_cast<unsigned long long>(run.token_end()));
-    if (!state && mark > first)
-      return fail(error, KVC_ERR_GONE, "layer %u: rows below token %llu were left out or are no longer held", run.named(layer), static_cast<unsigned long long>(token - first + mark));
+    const uint32_t layer = run.layer_begin + l, missing = left_out(seq, use.rows(), layer);
+    if (state && missing) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", run.named(layer), static_cast<unsigned long long>(run.token_end()));
+    if (!state && missing > first)
+      return fail(error, KVC_ERR_GONE, "layer %u: rows below token %llu were left out or are no longer held", run.named(layer),
+                  static_cast<unsigned long long>(token - first + std::min<uint64_t>(missing, chunk_tokens)));
+    if (sliced) continue;
     if (verify_reads_ && use.held && verify_page(*seq.part, use.held, use.data, layer, error) != KVC_OK)
       return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", run.named(layer), static_cast<unsigned long long>(token - first));
     for (const SideKind kind : {SideKind::k, SideKind::v})
       if (run.side(kind).present) kernels::table().rows_out(run.side(kind).from(l, state ? 0 : row), layout.side(use.data, layer, kind), move);
   }
-  return KVC_OK;
+  return sliced ? gather_slices(seq, run, use.held, move, state ? 0 : row, error) : KVC_OK;
 }
 
 }  // namespace kvc::store

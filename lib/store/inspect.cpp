@@ -93,7 +93,7 @@ void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
     if (index_->held(node.ref)) drop_object(node.ref);
     return;
   }
-  const Piece piece = seq::flags_of(held) & seq::node_window ? Piece::window : seq::flags_of(held) & seq::node_state ? Piece::state : Piece::main;
+  const Piece piece = kind_of(held);
   each_slice(*node.scope, held, [&](const Part &part, uint8_t *slot_of_part) {
     const ChunkLayout &layout = part.layout_of(piece);
     for (uint32_t l = 0; l < layout.layer_count(); l++) {

@@ -64,7 +64,7 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
     if (pieces) {
       lease_pieces(*lease, seq, chunks);
       // Who shares no more than the range ends inside of it: at the last place where the pieces are there.
-      lease_pieces(*lease, seq, pieces_end(*seq.part, std::span<const Ref>(seq.table->refs).first(std::min(end / chunk_tokens, chunks)), nullptr));
+      lease_pieces(*lease, seq, pieces_end(seq, std::span<const Ref>(seq.table->refs).first(std::min(end / chunk_tokens, chunks)), nullptr));
     }
   }
   return add_lease(token, lease, lease_ms, error);

@@ -48,7 +48,7 @@ bool Store::walk_held(const Sequence &seq, Walk &walk) {
 kvc_status Store::end_by_pieces(SequencePtr &seq, kvc_match_info &info, bool peek, Error &error) {
   if (peek) {
     std::lock_guard lock(mutex_);
-    seq->length = pieces_end(*seq->part, seq->table->refs, &info.stop) * seq->chunk_tokens();
+    seq->length = pieces_end(*seq, seq->table->refs, &info.stop) * seq->chunk_tokens();
     seq->sealed = seq->length / seq->chunk_tokens();
     return KVC_OK;
   }

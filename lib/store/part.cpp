@@ -35,7 +35,24 @@ void copy_head(seq::Shape &to, const seq::Shape &from) {
   to.fingerprint = from.fingerprint;
 }
 
+bool has_all_main(const PartRange &range, const seq::Shape &model) {
+  const uint32_t end = range.layer_begin + range.layer_count;
+  return std::all_of(model.runs.begin(), model.runs.end(), [&](const seq::LayerRun &run) {
+    return !run.keeps_all() || (run.layer_begin >= range.layer_begin && run.layer_begin + run.layer_count <= end && (run.kv_heads == 1 || !range.head_count || range.head_count == run.kv_heads));
+  });
+}
+
 }  // namespace
+
+void Part::init_layouts(uint64_t head_bytes) {
+  layout.init(shape, Piece::main, head_bytes);
+  for (const seq::LayerRun &run : shape.runs) {
+    window_max = std::max(window_max, run.window);
+    has_states = has_states || run.kind == KVC_LAYER_STATE;
+  }
+  if (window_max) windows.init(shape, Piece::window, head_bytes);
+  if (has_states) states.init(shape, Piece::state, head_bytes);
+}
 
 kvc_status complete_range(PartRange &range, const seq::Shape &model, Error &error) {
   if (range.layer_count == 0 && range.layer_begin) return fail(error, KVC_ERR_ARGUMENT, "layer_begin %u with layer_count 0, which means all layers", range.layer_begin);
@@ -64,7 +81,8 @@ void init_part(Part &out, const PartRange &range, const seq::Shape &model) {
     add_run(out.shape, run, to - from, run.kv_heads == 1 || !range.head_count ? run.kv_heads : range.head_count);
   });
   out.shape.chunk_bytes = out.shape.token_bytes * out.shape.chunk_tokens;
-  out.layout.init(out.shape, Piece::main, sizeof(Slice));
+  out.has_all_main = has_all_main(range, model);
+  out.init_layouts(sizeof(Slice));
 }
 
 bool init_split(Part &out, const Part &part) {
@@ -79,7 +97,7 @@ bool init_split(Part &out, const Part &part) {
   out.model = part.model;
   out.layer_begin = part.layer_begin, out.head_begin = part.head_begin, out.head_count = part.head_count;
   if (!shared || !split || !part.head_count) return false;
-  out.layout.init(out.shape, Piece::main, sizeof(Slice));
+  out.init_layouts(sizeof(Slice));
   return true;
 }
 

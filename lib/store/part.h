@@ -19,9 +19,12 @@ struct Part {
   bool has_states = false;
   const seq::Shape *model = nullptr;  // null: the part is all of it
   uint32_t layer_begin = 0, head_begin = 0, head_count = 0;  // in the model; head_count 0: all
+  bool has_all_main = false;    // has it all layers and heads that decide how long a prefix is?
   const Part *split = nullptr;  // the same without the layers that are in every part, for who need not store them; null: it has none, or nothing else
 
   bool is_whole() const { return !model; }
+  /// Of every kind of layer that the shape has.  `head_bytes`: in front of the pages in each slot.
+  void init_layouts(uint64_t head_bytes);
   uint32_t layer_end() const { return layer_begin + shape.layer_count; }
   /// Of a layer, by its number in the part: the model's head that is its first one here.
   uint32_t head_begin_of(uint32_t layer) const { return !model || model->run_of(layer_begin + layer).kv_heads == 1 ? 0 : head_begin; }
@@ -33,8 +36,8 @@ struct Part {
   uint64_t slot_bytes() const { return layout.slot_bytes() + windows.slot_bytes() + states.slot_bytes(); }
 };
 
-/// What stands in front of the pages in a slot of a part that is not all of the shape.  The slots of one chunk, all of one write id, are a list that
-/// begins in the chunk's node and only grows: who holds the chunk reads it without a lock.
+/// What stands in front of the pages in a slot of a part that is not all of the shape.  The slots of one chunk, or of one piece beside it, all of one
+/// write id, are a list that begins in its node and only grows: who holds the node reads it without a lock.
 struct alignas(64) Slice {
   const Part *part;
   std::atomic<Slice *> next{nullptr};

@@ -1,5 +1,5 @@
 #pragma once
-#include "store/store.h"
+#include "store/slices.h"
 
 namespace kvc::store {
 
@@ -11,6 +11,8 @@ struct Store::PieceUse {
   ~PieceUse();
 
   Store &store;
+  PieceRows rows() const { return {data, held}; }
+
   uint8_t *data = nullptr;
   OpenChunk *open = nullptr;  // whose own rows they are
   Ref held;                   // else the piece they lie in

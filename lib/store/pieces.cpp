@@ -4,6 +4,7 @@
 #include "store/append_plan.h"
 #include "store/memory.h"
 #include "store/page_sums.h"
+#include "store/slices.h"
 
 /// Rows of window layers and snapshots of state layers coming in, and the pieces they become.  As for main pieces, all that can fail is done first.
 namespace kvc::store {
@@ -102,12 +103,12 @@ void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
 kvc_status Store::make_piece(PiecePlan &plan, const PieceNeed &need, const Sequence &seq, Error &error) {
   const ChunkLayout &layout = seq.part->layout_of(need.piece);
   if (need.from && need.from->gone) return fail(error, KVC_ERR_GONE, "rows that the call goes on from were evicted after the lease lapsed");
-  if (need.from && need.from->held) KVC_TRY(check_held(layout, *seq.part, need.from->held, need.piece == Piece::window ? need.at * seq.chunk_tokens() : need.at, error));
+  if (need.from && need.from->held) KVC_TRY(check_chunk(seq, need.from->held, need.piece == Piece::window ? need.at * seq.chunk_tokens() : need.at, error));
   OpenChunk *own;
   KVC_TRY(open_slot(&own, seq, layout, error));
   plan.made.push_back(own);
   if (need.from) {
-    std::memcpy(own->data, need.from->held ? slot_data(index_->node(need.from->held)) : need.from->data, layout.slot_bytes());
+    copy_piece_rows(own->data, seq, layout, rows_of(need.from));
     plan.replaced.push_back(need.from);
   }
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
@@ -199,12 +200,6 @@ void Store::copy_pieces(Sequence &seq, const Run &run) {
   }
 }
 
-bool Store::snapshot_whole(const Part &part, uint8_t *slot) {
-  for (uint32_t l = 0; l < part.states.layer_count(); l++)
-    if (part.states.page(l).present() && !part.states.mark(slot, l)) return false;
-  return true;
-}
-
 /// May the snapshot of a complete chunk still come, while another writer's of that name has none?  Which of the two is the chunk is open until then,
 /// or until the next one is complete.  The sequence has come to `chunk`, its last.
 bool Store::waits_for_snapshot(const Sequence &seq, uint64_t chunk) {
@@ -213,7 +208,8 @@ bool Store::waits_for_snapshot(const Sequence &seq, uint64_t chunk) {
   if (open_bytes_.load(std::memory_order_relaxed) > open_bytes_max_ || (open.held && open.held == open.cut_from)) return false;
   std::lock_guard lock(mutex_);
   const Ref found = index_->find_child(seq.names[chunk - seq.sealed], seq.tip());
-  return found && !index_->find_piece(found, seq::node_state);
+  if (!found || is_of_writer(seq, open, found) || (!seq.part->is_whole() && (index_->node(found).flags & seq::node_partial))) return false;
+  return !snapshot_whole(seq, rows_of(index_->find_piece(found, seq::node_state)));
 }
 
 void Store::seal_or_wait(Sequence &seq, AppendPlan &plan) {
@@ -227,21 +223,18 @@ void Store::seal_or_wait(Sequence &seq, AppendPlan &plan) {
 
 /// Can a sequence of this length do with `chunk`, which was there first?  It can if that has the window rows that queries behind the tip see, and
 /// a snapshot at its end if the sequence brings one.  Under the lock.
-bool Store::serves(const Part &part, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const {
-  if (part.window_max && window_begin(length, part.window_max) < (number + 1) * part.layout.chunk_tokens()) {
-    const Ref piece = index_->find_piece(chunk, seq::node_window);
-    if (!piece || !covers(part, slot_data(index_->node(piece)), number, length, {})) return false;
-  }
-  return !brings_snapshot || index_->find_piece(chunk, seq::node_state);
+bool Store::serves(const Sequence &seq, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const {
+  if (!covers(seq, rows_of(index_->find_piece(chunk, seq::node_window)), number, length, {})) return false;
+  return !brings_snapshot || snapshot_whole(seq, rows_of(index_->find_piece(chunk, seq::node_state)));
 }
 
 /// Has it a snapshot of its own at the end of a chunk, of every layer?
-bool Store::brings_snapshot(const Sequence &seq, uint64_t chunk) {
+bool Store::brings_snapshot(const Sequence &seq, uint64_t chunk) const {
   OpenChunk *const snapshot = Pieces::find(seq.pieces->states, (chunk + 1) * seq.chunk_tokens());
-  return snapshot && snapshot->own() && snapshot_whole(*seq.part, snapshot->data);
+  return snapshot && snapshot->own() && snapshot_whole(seq, {snapshot->data, {}});
 }
 
-/// The pieces of a chunk that somebody else sealed are read from now on, where there are such.  Under the lock.
+/// The pieces of a chunk that somebody else sealed are read from now on, where they have what the sequence needs.  Under the lock.
 void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number) {
   const auto use = [&](OpenChunk &rows, Ref piece) {
     if (rows.own()) {
@@ -254,7 +247,7 @@ void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t nu
     index_->pin(piece);
   };
   const Ref window = index_->find_piece(chunk, seq::node_window), state = index_->find_piece(chunk, seq::node_state);
-  if (window) {
+  if (window && covers(seq, rows_of(window), number, seq.length, {})) {
     auto &list = seq.pieces->windows;
     const auto found = place(list, number);
     if (found != list.end() && found->at == number) {
@@ -267,7 +260,7 @@ void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t nu
     seq.pieces->windows.erase(place(seq.pieces->windows, number));  // no query sees them, and they are not of this chunk's writer
     open_chunk_unref(rows);
   }
-  if (OpenChunk *const rows = Pieces::find(seq.pieces->states, (number + 1) * seq.chunk_tokens()); state && rows && rows->own()) use(*rows, state);
+  if (OpenChunk *const rows = Pieces::find(seq.pieces->states, (number + 1) * seq.chunk_tokens()); state && rows && rows->own() && snapshot_whole(seq, rows_of(state))) use(*rows, state);
 }
 
 /// The rows of a sealed chunk of the sequence's own become a piece of it; true when that took a node.
@@ -276,19 +269,16 @@ bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
   const ChunkLayout &layout = part.layout_of(piece);
   const Ref main = seq.table->refs[chunk];
   const seq::Node &node = index_->node(main);
-  write_headers(seq, layout, rows.data, slot_data(node) + part.layout.write_id_offset(), node.name);
+  const uint8_t *write_id = chunk_write_id(*seq.scope, node);
+  write_headers(seq, layout, rows.data, write_id, node.name);
+  if (!part.is_whole()) begin_slice(rows.data, part, rows.slot, write_id);
+  const seq::NodeFlags kind = piece == Piece::window ? seq::node_window : seq::node_state;
   seq::Node made{};
-  made.flags = piece == Piece::window ? seq::node_window : seq::node_state;
+  made.flags = kind | (part.is_whole() ? 0u : seq::node_sliced);
   made.payload = reinterpret_cast<uint64_t>(rows.data);
   std::lock_guard lock(mutex_);
-  if (const Ref first = index_->find_piece(main, static_cast<seq::NodeFlags>(made.flags))) {  // a fork's, of the same writer
-    if (piece == Piece::window && !covers(part, slot_data(index_->node(first)), chunk, seq.length, {})) return false;
-    open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
-    slab_.give(rows.slot);
-    index_->pin(first);
-    rows.held = first;
-    rows.slot = {};
-    rows.quota.end();
+  if (const Ref first = index_->find_piece(main, kind)) {
+    join_piece(seq, rows, piece, chunk, first);
     return false;
   }
   made.tick = next_tick();
@@ -325,7 +315,7 @@ void Store::drop_passed(Sequence &seq) {
       }
       if (stands || !passed) return false;
     }
-    const bool waits = e.rows->own() && e.at % chunk_tokens == 0 && e.at > seq.sealed_tokens() && snapshot_whole(*seq.part, e.rows->data);
+    const bool waits = e.rows->own() && e.at % chunk_tokens == 0 && e.at > seq.sealed_tokens() && snapshot_whole(seq, {e.rows->data, {}});
     return !waits && let_go(e.rows);
   });
 }
@@ -341,8 +331,7 @@ void Store::settle_pieces(Sequence &seq, PiecePlan &plan) {
   for (const Pieces::Entry &entry : pieces.windows)
     if ((entry.at + 1) * chunk_tokens <= windows_least) seal_own(entry, Piece::window, entry.at);
   for (const Pieces::Entry &entry : pieces.states)
-    if (entry.at % chunk_tokens == 0 && snapshot_whole(*seq.part, entry.rows->held ? slot_data(index_->node(entry.rows->held)) : entry.rows->data))
-      seal_own(entry, Piece::state, entry.at / chunk_tokens - 1);
+    if (entry.at % chunk_tokens == 0 && entry.rows->own() && snapshot_whole(seq, {entry.rows->data, {}})) seal_own(entry, Piece::state, entry.at / chunk_tokens - 1);
   std::erase_if(pieces.pending, [&](uint64_t chunk) { return (chunk + 1) * chunk_tokens <= std::min(windows_least, states_least); });
   std::lock_guard lock(mutex_);
   drop_passed(seq);

@@ -39,7 +39,7 @@ namespace {
 
 kvc_status check_positions(const Sequence &seq, std::span<const uint64_t> positions, Error &error) {
   for (const seq::LayerRun &run : seq.part->shape.runs) {
-    if (run.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u holds a state: a position cannot be taken out of it", run.layer_begin);
+    if (run.kind == KVC_LAYER_STATE) return fail(error, KVC_ERR_UNSUPPORTED, "layer %u holds a state: a position cannot be taken out of it", run.layer_begin + seq.part->layer_begin);
   }
   for (size_t i = 0; i < positions.size(); i++) {
     if (positions[i] >= seq.length)

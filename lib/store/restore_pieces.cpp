@@ -5,6 +5,7 @@
 #include "store/memory.h"
 #include "store/page_sums.h"
 #include "store/restoring.h"
+#include "store/slices.h"
 
 /// Window rows and snapshots out of a file.
 namespace kvc::store {
@@ -19,8 +20,7 @@ seq::NodeFlags flag_of(Piece kind) { return kind == Piece::window ? seq::node_wi
 /// May the next chunk of the file be taken to be `ref`, which is held?  Pieces of it are only of use beside the chunk that they were signed with.
 bool Store::Restoring::is_same_writer(Ref ref) const {
   if (!seq->pieces) return true;
-  const uint8_t *slot = slot_data(store.index_->node(ref));
-  return std::memcmp(slot + seq->part->layout.write_id_offset(), table.chunks[seq->sealed].write_id.data(), write_id_bytes) == 0;
+  return std::memcmp(chunk_write_id(*seq->scope, store.index_->node(ref)), table.chunks[seq->sealed].write_id.data(), write_id_bytes) == 0;
 }
 
 void Store::Restoring::reserve_pieces() {
@@ -83,7 +83,7 @@ void Store::settle_restored(Sequence &seq, const SaveTable &table, PiecePlan &pl
     OpenChunk *const rows = piece.is_open ? nullptr : Pieces::find(piece.kind == Piece::window ? seq.pieces->windows : seq.pieces->states, key_of(table, piece));
     const uint64_t chunk = table.chunk_of(piece);
     if (!rows || !rows->own()) continue;
-    if (std::memcmp(slot_data(index_->node(seq.table->refs[chunk])) + seq.part->layout.write_id_offset(), table.chunks[chunk].write_id.data(), write_id_bytes) != 0) continue;
+    if (std::memcmp(chunk_write_id(*seq.scope, index_->node(seq.table->refs[chunk])), table.chunks[chunk].write_id.data(), write_id_bytes) != 0) continue;
     seq.is_private = !table.chunks[chunk].is_named();
     if (seal_piece(seq, *rows, piece.kind, chunk)) plan.nodes_reserved--;
   }

@@ -79,6 +79,9 @@ kvc_status Store::check_unsliced(const Sequence &seq, Error &error) const {
   for (uint64_t c = 0; c < seq.sealed + seq.open.size(); c++)
     if (const Ref ref = c < seq.sealed ? seq.table->refs[c] : seq.open[c - seq.sealed] ? seq.open[c - seq.sealed]->held : Ref{}; sliced(ref))
       return fail(error, KVC_ERR_UNSUPPORTED, "the chunk at token %llu was written in parts: such chunks are not saved yet", static_cast<unsigned long long>(c * seq.chunk_tokens()));
+  bool beside = false;  // of a chunk that was cut and left since
+  seq.each_open([&](const OpenChunk &rows) { beside = beside || (!rows.own() && !rows.gone && sliced(rows.held)); });
+  if (beside) return fail(error, KVC_ERR_UNSUPPORTED, "window rows or a snapshot were written in parts: such are not saved yet");
   return KVC_OK;
 }
 

@@ -63,13 +63,8 @@ kvc_status Store::find_or_make_scope(Scope **out, const seq::Name &name, seq::Sh
   try {
     scope->name = name;
     scope->shape = std::move(shape);
-    scope->layout.init(scope->shape);
-    for (const seq::LayerRun &run : scope->shape.runs) {
-      scope->window_max = std::max(scope->window_max, run.window);
-      scope->has_states = scope->has_states || run.kind == KVC_LAYER_STATE;
-    }
-    if (scope->window_max) scope->windows.init(scope->shape, Piece::window);
-    if (scope->has_states) scope->states.init(scope->shape, Piece::state);
+    scope->init_layouts(0);
+    scope->has_all_main = true;
     scope->bytes_since_ns = clock_.now_ns();
     if (scope->slot_bytes() > slab_.capacity_bytes()) {
       const auto need = static_cast<unsigned long long>(scope->slot_bytes());

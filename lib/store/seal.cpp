@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "store/page_sums.h"
-#include "store/store.h"
+#include "store/slices.h"
 
 /// Complete chunks become immutable and, if they have a name, visible.
 namespace kvc::store {
@@ -72,12 +72,7 @@ void Store::write_chunk(const Sequence &seq, OpenChunk &open, uint64_t chunk, co
   ids[0] = static_cast<uint32_t>(known);
   if (known) std::memcpy(ids + 1, seq.ids.data() + first, known * sizeof(int32_t));
   if (seq.pieces) std::memcpy(open.data + layout.write_id_offset(), open.write_id, write_id_bytes);
-  if (!seq.part->is_whole()) {
-    auto *slice = std::construct_at(Slice::in(open.data));
-    slice->part = seq.part;
-    slice->slot = open.slot;
-    std::copy(std::begin(open.write_id), std::end(open.write_id), slice->write_id);
-  }
+  if (!seq.part->is_whole()) begin_slice(open.data, *seq.part, open.slot, open.write_id);
 }
 
 /// The chunk joins the table, as itself or as the one that was there first.  Its index node was reserved.
@@ -97,14 +92,14 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   std::lock_guard lock(mutex_);
   const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
   if (own && !seq.is_private) ref = index_->find_child(node.name, parent);
-  if (ref && own && pieces && !serves(*seq.part, ref, chunk, seq.length, brings_snapshot(seq, chunk))) {  // it lost what this sequence brings: the whole chunk is that of the sequence from now on
-    index_->unname(ref);
-    ref = {};
-  }
   bool alone = seq.is_private;
-  if (ref && own && !has_part(*seq.scope, ref, *seq.part) && !add_slice(seq, open, ref, chunk)) [[unlikely]] {
-    if (seq.part->is_whole()) index_->unname(ref);  // all of a chunk is more than some of it
-    else alone = true;                              // no chunk mixes writers: until the other is all there, this one's rows are its own
+  const bool is_writer = ref && own && is_of_writer(seq, open, ref);
+  if (is_writer) [[unlikely]] {
+    if (!has_part(*seq.scope, ref, *seq.part)) add_slice(seq, open, ref, chunk);
+  } else if (ref && own && (!has_part(*seq.scope, ref, *seq.part) || (pieces && !serves(seq, ref, chunk, seq.length, brings_snapshot(seq, chunk))))) [[unlikely]] {
+    // All of a chunk is more than some of it, and more than what lost that which this sequence brings: the whole chunk is that of the sequence from now on.
+    if (seq.part->is_whole() || !(index_->node(ref).flags & seq::node_partial)) index_->unname(ref);
+    else alone = true;  // no chunk mixes writers: until the other is all there, this one's rows are its own
     ref = {};
   }
   if (own && !alone && !ref) {
@@ -116,12 +111,13 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   if (ref) {  // somebody was first, and wins whole
     index_->unreserve(1);
     index_->pin(ref);
-    if (pieces && ref == open.cut_from) seq.pieces->pending.push_back(chunk);  // the sequence is its writer
+    if (pieces && (is_writer || ref == open.cut_from)) seq.pieces->pending.push_back(chunk);  // the sequence is its writer
     if (pieces) use_pieces_of(seq, *pieces, ref, chunk);
   } else {
     if (alone) node.flags |= seq::node_unnamed;
-    if (pieces) node.flags |= seq::node_pieced;
-    if (!seq.part->is_whole()) node.flags |= seq::node_sliced | seq::node_partial | (seq.write_id_given && !(node.flags & seq::node_unnamed) ? seq::node_waits : 0u);
+    if (seq.scope->pieced()) node.flags |= seq::node_pieced;
+    if (!seq.part->is_whole()) node.flags |= seq::node_sliced;
+    if (!seq.part->has_all_main) node.flags |= seq::node_partial | (seq.write_id_given && !(node.flags & seq::node_unnamed) ? seq::node_waits : 0u);
     node.tick = next_tick();
     ref = index_->insert(node, parent, owner_of(open.slot, *seq.scope));
     Scope &scope = *seq.scope;
@@ -131,7 +127,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
     open_bytes_.fetch_sub(slab_.bytes(open.slot), std::memory_order_relaxed);
     open.slot = {};  // the node's now
     if (pieces) seq.pieces->pending.push_back(chunk);
-    if (index_->names_watched() && seq.part->is_whole()) [[unlikely]] tell_stored(seq, ref, chunk);
+    if (index_->names_watched() && seq.part->has_all_main) [[unlikely]] tell_stored(seq, ref, chunk);
   }
   open_chunk_unref(&open);
   // The new tip holds all before it.

@@ -23,10 +23,11 @@ SlicePage page_at(const Part &part, uint8_t *slot, uint32_t layer, uint32_t head
   return {&part, slot, own, head - first, run.kv_heads - (head - first), run.layer_begin + run.layer_count - own};
 }
 
-/// Are all pages of these runs of the part there?  `shared_alone`: of the layers that are in every part.
+/// Are all pages of full and latent layers of the part there?  `shared_alone`: of those that are in every part.
 bool has_pages(const Scope &scope, const seq::Node &node, const Part &part, bool shared_alone) {
   for (size_t r = 0; r < part.shape.runs.size(); r++) {
     const seq::LayerRun &run = part.shape.runs[r];
+    if (!run.keeps_all()) continue;
     if (shared_alone && part.split->shape.runs[r].kv_heads) continue;
     const uint32_t end = part.layer_begin + run.layer_begin + run.layer_count;
     for (uint32_t layer = part.layer_begin + run.layer_begin, next = end; layer < end; layer = next) {
@@ -47,10 +48,19 @@ bool has_pages(const Scope &scope, const seq::Node &node, const Part &part, bool
 
 SlicePage page_in(const Scope &scope, const seq::Node &node, uint32_t layer, uint32_t head) {
   SlicePage found;
+  const Piece piece = kind_of(node);
   each_slice(scope, node, [&](const Part &part, uint8_t *slot) {
-    if (!found.part) found = page_at(part, slot, layer, head);
+    if (found.part && piece == Piece::main) return;
+    SlicePage page = page_at(part, slot, layer, head);
+    if (page.part && piece != Piece::main) page.left_out = left_out_of(part.layout_of(piece), slot, page.layer);
+    if (page.part && (!found.part || page.left_out < found.left_out)) found = page;
   });
   return found;
+}
+
+const uint8_t *chunk_write_id(const Scope &scope, const seq::Node &node) {
+  const auto *data = reinterpret_cast<const uint8_t *>(node.payload);
+  return seq::flags_of(node) & seq::node_sliced ? Slice::in(data)->write_id : data + scope.layout.write_id_offset();
 }
 
 const int32_t *chunk_ids(const Scope &scope, const seq::Node &node) {
@@ -65,7 +75,6 @@ kvc_status Store::find_part(const Part **out, Scope &scope, const kvc_seq_option
   if (range == PartRange{}) return KVC_OK;
   KVC_TRY(complete_range(range, scope.shape, error));
   if (range.layer_count == scope.shape.layer_count && range.head_count == 0) return KVC_OK;
-  if (scope.pieced()) return fail(error, KVC_ERR_UNSUPPORTED, "layers [%u, +%u), heads [%u, +%u): parts of a shape with window or state layers are not built yet", range.layer_begin, range.layer_count, range.head_begin, range.head_count);
   std::lock_guard lock(mutex_);
   for (const Part &part : scope.parts)
     if (PartRange{part.layer_begin, part.shape.layer_count, part.head_begin, part.head_count} == range) {
@@ -87,36 +96,33 @@ kvc_status Store::find_part(const Part **out, Scope &scope, const kvc_seq_option
 
 bool Store::has_pages_of(const Scope &scope, const seq::Node &node, const Part &part) { return has_pages(scope, node, part, false); }
 
-/// A slot without the layers that the chunk has already; none when there is no room.
-Slice *Store::split_slice(const Slice &whole) {
+/// A slot of the piece without the layers that are held already; none when there is no room, or nothing to leave out.
+Slice *Store::split_slice(const Slice &whole, Piece piece) {
   const Part &part = *whole.part, &split = *part.split;
+  const ChunkLayout &layout = split.layout_of(piece), &from_layout = part.layout_of(piece);
+  if (layout.payload_bytes() == from_layout.payload_bytes()) return nullptr;
   memory::SlotId slot;
   Error ignored;
-  if (slab_.take(&slot, split.layout.slot_bytes(), ignored) != KVC_OK) return nullptr;
+  if (slab_.take(&slot, layout.slot_bytes(), ignored) != KVC_OK) return nullptr;
   uint8_t *const to = slab_.data(slot), *const from = whole.data();
-  auto *slice = std::construct_at(Slice::in(to));
-  slice->part = &split;
-  slice->slot = slot;
-  std::copy(std::begin(whole.write_id), std::end(whole.write_id), slice->write_id);
-  for (uint32_t l = 0; l < split.layout.layer_count(); l++) {
-    if (!split.layout.page(l).present()) continue;
-    std::memcpy(to + split.layout.page(l).k_offset, from + part.layout.page(l).k_offset, part.layout.page(l).padded_bytes());
-    std::memcpy(to + split.layout.header_offset(l), from + part.layout.header_offset(l), codec::frame_header_bytes);
+  begin_slice(to, split, slot, whole.write_id);
+  for (uint32_t l = 0; l < layout.layer_count(); l++) {
+    if (!layout.page(l).present()) continue;
+    std::memcpy(to + layout.page(l).k_offset, from + from_layout.page(l).k_offset, from_layout.page(l).padded_bytes());
+    std::memcpy(to + layout.header_offset(l), from + from_layout.header_offset(l), codec::frame_header_bytes);
+    if (piece != Piece::main) layout.mark(to, l) = from_layout.mark(from, l);
   }
-  std::memcpy(to + split.layout.ids_offset(), from + part.layout.ids_offset(), (uint64_t{part.layout.chunk_tokens()} + 1) * sizeof(int32_t));
-  return slice;
+  if (piece == Piece::main) std::memcpy(to + layout.ids_offset(), from + from_layout.ids_offset(), (uint64_t{layout.chunk_tokens()} + 1) * sizeof(int32_t));
+  return Slice::in(to);
 }
 
-/// The rows of a part join a chunk of the same writer; false when it is another's.  Nothing here can fail.  Under the lock.
-bool Store::add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk) {
+/// The slot of a part joins those that the node has: without the layers that are in every part if these are held (`shared_held`).  Under the lock.
+void Store::join_slice(OpenChunk &open, Ref ref, Scope &scope, bool shared_held) {
   const seq::Node &node = index_->node(ref);
-  Scope &scope = *seq.scope;
-  if (seq.part->is_whole() || !(node.flags & seq::node_sliced)) return false;
   Slice *last = Slice::in(slot_data(node)), *added = Slice::in(open.data);
-  if (std::memcmp(last->write_id, open.write_id, sizeof open.write_id) != 0) return false;
   open_bytes_.fetch_sub(slab_.bytes(open.slot), std::memory_order_relaxed);
-  if (seq.part->split && has_pages(scope, node, *seq.part, true))
-    if (Slice *split = split_slice(*added)) {
+  if (shared_held && added->part->split)
+    if (Slice *split = split_slice(*added, kind_of(node))) {
       slab_.give(open.slot);
       added = split;
     }
@@ -125,12 +131,24 @@ bool Store::add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t ch
   last->next.store(added, std::memory_order_release);
   scope.settle(clock_.now_ns());
   scope.bytes_host += slab_.bytes(added->slot);
-  if (has_pages(scope, node, scope, false)) {
-    index_->complete(ref);
-    if (waiting_) next_lapse_ns_ = 0;
-    if (index_->names_watched()) [[unlikely]] tell_stored(seq, ref, chunk);
-  }
-  return true;
+}
+
+/// Is it a chunk in parts of which the writer of the open rows wrote some?  Under the lock.
+bool Store::is_of_writer(const Sequence &seq, const OpenChunk &open, Ref ref) const {
+  const seq::Node &node = index_->node(ref);
+  if (seq.part->is_whole() || !(node.flags & seq::node_sliced)) return false;
+  return ref == open.cut_from || (open.own() && std::memcmp(Slice::in(slot_data(node))->write_id, open.write_id, sizeof open.write_id) == 0);
+}
+
+/// The rows of a part join a chunk of the same writer.  Nothing here can fail.  Under the lock.
+void Store::add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk) {
+  const seq::Node &node = index_->node(ref);
+  Scope &scope = *seq.scope;
+  join_slice(open, ref, scope, seq.part->split && has_pages(scope, node, *seq.part, true));
+  if (!has_pages(scope, node, scope, false)) return;
+  index_->complete(ref);
+  if (waiting_) next_lapse_ns_ = 0;
+  if (index_->names_watched()) [[unlikely]] tell_stored(seq, ref, chunk);
 }
 
 /// Of a chunk that goes: the slots behind its first.  Under the lock.
@@ -161,23 +179,27 @@ const uint8_t *Store::head_rows(const Sequence &seq, Ref held, uint8_t *slot, ui
     side = page.side(kind);
     head = page.head;
   } else {
-    side = seq.part->layout.side(slot, layer, kind);
+    side = seq.part->layout_of_layer(layer).side(slot, layer, kind);
   }
   return side.data + uint64_t{head} * side.page_tokens * side.dim * kernels::dtype_bytes(side.dtype);
 }
 
-/// As check_held, wherever the pages lie.
+/// The pages of a chunk or piece of which rows were taken, wherever they lie, before they are copied: GONE when one failed its check, now or before.
 kvc_status Store::check_chunk(const Sequence &seq, Ref ref, uint64_t token, Error &error) {
-  if (!is_sliced(seq, ref)) return check_held(seq.part->layout, *seq.part, ref, token, error);
   bool good = index_->held(ref);
-  each_slice(*seq.scope, index_->node(ref), [&](const Part &part, uint8_t *slot) {
-    for (uint32_t l = 0; good && verify_reads_ && l < part.layout.layer_count(); l++)
-      if (part.layout.page(l).present()) good = verify_page(part, ref, slot, l, error) == KVC_OK;
-  });
+  if (good && verify_reads_) {
+    const seq::Node &node = index_->node(ref);
+    const Piece piece = kind_of(node);
+    each_slice(*seq.scope, node, [&](const Part &part, uint8_t *slot) {
+      const ChunkLayout &layout = part.layout_of(piece);
+      for (uint32_t l = 0; good && l < layout.layer_count(); l++)
+        if (layout.page(l).present()) good = verify_page(part, ref, slot, l, error) == KVC_OK;
+    });
+  }
   return good ? KVC_OK : fail(error, KVC_ERR_GONE, "the chunk at token %llu failed its check", static_cast<unsigned long long>(token));
 }
 
-/// As gather_piece, of a chunk in parts, or for a sequence of one.
+/// As gather_piece, of a chunk or piece in parts, or for a sequence of one.
 kvc_status Store::gather_slices(const Sequence &seq, const Run &run, Ref ref, const kernels::Move &move, uint64_t row, Error &error) {
   const seq::Node &node = index_->node(ref);
   for (uint32_t l = 0; l < run.layer_count; l++) {
@@ -187,7 +209,7 @@ kvc_status Store::gather_slices(const Sequence &seq, const Run &run, Ref ref, co
       KVC_CHECK(page.part);
       const uint32_t heads = std::min(page.head_count, run.head_count - done);
       if (verify_reads_ && verify_page(*page.part, ref, page.slot, page.layer, error) != KVC_OK)
-        return fail(error, KVC_ERR_GONE, "layer %u: a page failed its check, and its chunk was dropped", run.named(layer));
+        return fail(error, KVC_ERR_GONE, "layer %u: a page failed its check and was dropped", run.named(layer));
       for (const SideKind kind : {SideKind::k, SideKind::v}) {
         if (!run.side(kind).present) continue;
         kernels::RowsSide to = run.side(kind).from(l, row);

@@ -38,6 +38,7 @@ struct TypedPut;
 struct SavedPage;
 struct SaveTable;
 class SaveWriter;
+struct PieceRows;
 struct SlicePage;
 
 /// What a caller may set beyond kvc_store_options: the seams of tests.
@@ -297,16 +298,24 @@ class Store final : seq::NodeSink {
   void settle_pieces(Sequence &seq, PiecePlan &plan);
   bool seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk);
   void drop_passed(Sequence &seq);
-  bool serves(const Part &part, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const;
-  static bool brings_snapshot(const Sequence &seq, uint64_t chunk);
+  bool serves(const Sequence &seq, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const;
+  bool brings_snapshot(const Sequence &seq, uint64_t chunk) const;
   void use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number);
-  static bool snapshot_whole(const Part &part, uint8_t *slot);
+
+  // piece_slices.cpp: rows of pieces wherever they lie
+  PieceRows rows_of(Ref piece) const;
+  PieceRows rows_of(const OpenChunk *rows) const;
+  uint32_t left_out(const Sequence &seq, PieceRows rows, uint32_t layer) const;
+  bool snapshot_whole(const Sequence &seq, PieceRows rows) const;
+  void copy_piece_rows(uint8_t *to, const Sequence &seq, const ChunkLayout &layout, PieceRows from);
+  bool brings_pages(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, PieceRows held, bool *shared_held) const;
+  void join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk, Ref held);
 
   // cut.cpp: where a sequence with such layers can end, and what it then holds of them
-  static bool covers(const Part &part, uint8_t *slot, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled);
-  uint8_t *window_rows(std::span<const Ref> refs, const Sequence *seq, uint64_t chunk, Ref *piece) const;
-  uint64_t window_missing(const Part &part, std::span<const Ref> refs, const Sequence *seq, uint64_t end) const;
-  uint64_t pieces_end(const Part &part, std::span<const Ref> refs, uint32_t *stop) const;
+  bool covers(const Sequence &seq, PieceRows rows, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled) const;
+  PieceRows window_rows(const Sequence &seq, std::span<const Ref> refs, uint64_t chunk, Ref *piece) const;
+  uint64_t window_missing(const Sequence &seq, std::span<const Ref> refs, uint64_t end, bool as_match) const;
+  uint64_t pieces_end(const Sequence &seq, std::span<const Ref> refs, uint32_t *stop) const;
   bool states_at(const Sequence &seq, uint64_t tokens, Ref *piece) const;
   kvc_status plan_cut(Cut &cut, const Sequence &seq, uint64_t tokens, Error &error);
   void apply_cut(Cut &cut, Sequence &seq);
@@ -317,7 +326,7 @@ class Store final : seq::NodeSink {
   // gather_beside.cpp
   struct PieceUse;
   kvc_status use_piece(PieceUse &use, const Sequence &seq, Piece piece, uint64_t at, Error &error);
-  kvc_status use_beside(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
+  kvc_status use_beside(PieceUse &use, uint64_t *skipped, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error);
   void hold_for_view(Ref ref, OpenChunk *open, Scope &scope);
   void let_go_of_view(OpenChunk *open);
   kvc_status gather_beside(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
@@ -329,8 +338,10 @@ class Store final : seq::NodeSink {
   /// Are all pages of the part there?  Under the lock.
   bool has_part(const Scope &scope, Ref ref, const Part &part) const { return !(index_->node(ref).flags & seq::node_partial) || has_pages_of(scope, index_->node(ref), part); }
   static bool has_pages_of(const Scope &scope, const seq::Node &node, const Part &part);
-  Slice *split_slice(const Slice &whole);
-  bool add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk);
+  Slice *split_slice(const Slice &whole, Piece piece);
+  void join_slice(OpenChunk &open, Ref ref, Scope &scope, bool shared_held);
+  bool is_of_writer(const Sequence &seq, const OpenChunk &open, Ref ref) const;
+  void add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk);
   void release_slices(Scope &scope, const seq::Node &node) noexcept;
   uint64_t held_bytes(Ref ref) const;
   const uint8_t *head_rows(const Sequence &seq, Ref held, uint8_t *slot, uint32_t layer, SideKind kind, uint32_t head) const;
@@ -366,7 +377,6 @@ class Store final : seq::NodeSink {
   void settle_restored(Sequence &seq, const SaveTable &table, PiecePlan &plan);
 
   // gather.cpp
-  kvc_status check_held(const ChunkLayout &layout, const Part &part, Ref ref, uint64_t token, Error &error);
   kvc_status chunk_data(uint8_t **data, const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status gather_piece(const Sequence &seq, const Run &run, uint64_t token, uint64_t row, uint64_t count, bool stream, Error &error);
   kvc_status gather_runs(kvc_result &result, const Sequence &seq, std::span<const Run> runs, bool stream, Error &error);

@@ -61,14 +61,14 @@ kvc_status check_place(uint32_t &layer, const Sequence &seq, uint64_t token, uin
 }  // namespace
 
 /// The page of a window layer, which may lack rows that were left out; of a state layer the snapshot behind `token`.
-kvc_status Store::use_beside(PieceUse &use, uint64_t *left_out, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
+kvc_status Store::use_beside(PieceUse &use, uint64_t *skipped, const Sequence &seq, uint32_t layer, uint64_t token, uint32_t flags, Error &error) {
   const ChunkLayout &layout = seq.part->layout_of_layer(layer);
   const bool state = layout.page(layer).layers->kind == KVC_LAYER_STATE;
   KVC_TRY(use_piece(use, seq, state ? Piece::state : Piece::window, state ? token + 1 : token / seq.chunk_tokens(), error));
-  const uint32_t mark = layout.mark(use.data, layer);
-  if (state && !mark) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", layer, static_cast<unsigned long long>(token + 1));
-  if (!state && token % seq.chunk_tokens() < mark) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", layer, static_cast<unsigned long long>(token));
-  *left_out = state ? token % seq.chunk_tokens() : mark;
+  const uint32_t missing = left_out(seq, use.rows(), layer), named = layer + seq.part->layer_begin;
+  if (state && missing) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", named, static_cast<unsigned long long>(token + 1));
+  if (!state && token % seq.chunk_tokens() < missing) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", named, static_cast<unsigned long long>(token));
+  *skipped = state ? token % seq.chunk_tokens() : missing;
   if ((flags & KVC_VIEW_FRAME) && use.open)
     return fail(error, KVC_ERR_UNSUPPORTED, "KVC_VIEW_FRAME: the page of token %llu has no frame before its rows are complete", static_cast<unsigned long long>(token));
   return KVC_OK;
@@ -90,13 +90,13 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
   KVC_TRY(check_place(layer, seq, token, flags, error));
   const uint64_t chunk = token / seq.chunk_tokens();
   PieceUse use(*this);
-  uint64_t left_out = 0;  // rows of the page that are not held
+  uint64_t absent = 0;  // rows of the page that are not held
   if (seq.part->shape.run_of(layer).keeps_all()) {
     KVC_TRY(chunk_data(&use.data, seq, chunk, error));
     use.open = chunk < seq.sealed ? nullptr : seq.open[chunk - seq.sealed];
     use.held = use.open ? use.open->held : seq.table->refs[chunk];
   } else {
-    KVC_TRY(use_beside(use, &left_out, seq, layer, token, flags, error));
+    KVC_TRY(use_beside(use, &absent, seq, layer, token, flags, error));
   }
   OpenChunk *const open = use.open;
   const Ref ref = use.held;
@@ -113,10 +113,10 @@ kvc_status Store::view_acquire(uint64_t *token_out, kvc_rows &rows, const Sequen
   rows.layer_count = 1;
   rows.head_begin = seq.part->head_begin_of(layer);
   rows.head_count = at.head_count;
-  rows.token_begin = chunk * seq.chunk_tokens() + left_out;
+  rows.token_begin = chunk * seq.chunk_tokens() + absent;
   const bool state = page.layers->kind == KVC_LAYER_STATE;
-  const uint64_t skipped = (state ? 0 : left_out) + uint64_t{at.head} * page.layers->page_rows(layout.chunk_tokens());  // rows in front of those that are lent
-  rows.token_count = state ? 1 : std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens() - left_out);
+  const uint64_t skipped = (state ? 0 : absent) + uint64_t{at.head} * page.layers->page_rows(layout.chunk_tokens());  // rows in front of those that are lent
+  rows.token_count = state ? 1 : std::min(seq.filled[layer] - rows.token_begin, seq.chunk_tokens() - absent);
   rows.memory = KVC_MEMORY_HOST;
   if (flags & KVC_VIEW_FRAME) {
     describe_bytes(rows.k, at.slot + layout.header_offset(at.layer), codec::frame_header_bytes);
