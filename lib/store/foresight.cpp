@@ -38,7 +38,7 @@ kvc_status Store::check_there(const Sequence &seq, const Run &run, uint64_t toke
   PieceUse use(*this);
   KVC_TRY(use_piece(use, seq, piece, state ? end : token / seq.chunk_tokens(), error));
   for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
-    const uint32_t missing = left_out(seq, use.rows(), l);
+    const uint32_t missing = left_out(seq, use.rows(), l, run.head_begin, run.head_count);
     if (state && missing) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", run.named(l), static_cast<unsigned long long>(end));
     if (!state && missing > token % seq.chunk_tokens()) return fail(error, KVC_ERR_GONE, "layer %u: the row of token %llu was left out", run.named(l), static_cast<unsigned long long>(token));
   }

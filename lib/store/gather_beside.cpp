@@ -59,7 +59,7 @@ kvc_status Store::gather_beside(const Sequence &seq, const Run &run, uint64_t to
   const kernels::Move move{first, static_cast<uint32_t>(state ? 1 : count), run.head_begin, run.head_count, stream};
   const bool sliced = use.held && is_sliced(seq, use.held);
   for (uint32_t l = 0; l < run.layer_count; l++) {
-    const uint32_t layer = run.layer_begin + l, missing = left_out(seq, use.rows(), layer);
+    const uint32_t layer = run.layer_begin + l, missing = left_out(seq, use.rows(), layer, run.head_begin, run.head_count);
     if (state && missing) return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu", run.named(layer), static_cast<unsigned long long>(run.token_end()));
     if (!state && missing > first)
       return fail(error, KVC_ERR_GONE, "layer %u: rows below token %llu were left out or are no longer held", run.named(layer),

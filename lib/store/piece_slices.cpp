@@ -15,11 +15,11 @@ PieceRows Store::rows_of(const OpenChunk *rows) const {
   return rows && !rows->gone ? rows_of(rows->held) : PieceRows{};
 }
 
-/// Rows in front of a layer's page that are not there, of whichever head most are missing; rows_none: nothing is.
-uint32_t Store::left_out(const Sequence &seq, PieceRows rows, uint32_t layer) const {
+/// Rows in front of a layer's page that are not there, of whichever of these heads most are missing (count 0: of all in the part); rows_none: nothing is.
+uint32_t Store::left_out(const Sequence &seq, PieceRows rows, uint32_t layer, uint32_t head_begin, uint32_t head_count) const {
   if (!rows.slot) return rows_none;
   if (!rows.held || !is_sliced(seq, rows.held)) return left_out_of(seq.part->layout_of_layer(layer), rows.slot, layer);
-  const uint32_t first = seq.part->head_begin_of(layer), end = first + seq.part->shape.run_of(layer).kv_heads;
+  const uint32_t first = seq.part->head_begin_of(layer) + head_begin, end = first + (head_count ? head_count : seq.part->shape.run_of(layer).kv_heads);
   uint32_t most = 0;
   for (uint32_t head = first; head < end;) {
     const SlicePage page = page_in(*seq.scope, index_->node(rows.held), layer + seq.part->layer_begin, head);
@@ -71,14 +71,16 @@ bool Store::brings_pages(const Sequence &seq, const ChunkLayout &layout, uint8_t
   return brings;
 }
 
-/// A piece of the chunk is held already, of the same writer: a fork's, or one of other parts.  The sequence's rows give way to it or join it; else they stay its own, of
-/// more rows than are held.  Under the lock.
+/// A piece of the chunk is held already, of the same writer: a fork's, or one of other parts.  What it lacks joins it, what it has gives way; else the sequence's rows stay its
+/// own, of which it sees more than are held.  Under the lock.
 void Store::join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk, Ref held) {
   const PieceRows there = rows_of(held);
-  if (!(piece == Piece::window ? covers(seq, there, chunk, seq.length, {}) : snapshot_whole(seq, there))) {
-    bool shared_held;
-    if (seq.part->is_whole() || !(index_->node(held).flags & seq::node_sliced) || !brings_pages(seq, seq.part->layout_of(piece), rows.data, there, &shared_held)) return;
+  const bool in_parts = !seq.part->is_whole() && (index_->node(held).flags & seq::node_sliced);
+  bool shared_held = false;
+  if (in_parts && brings_pages(seq, seq.part->layout_of(piece), rows.data, there, &shared_held)) {
     join_slice(rows, held, *seq.scope, shared_held);
+  } else if (piece == Piece::window && !covers(seq, there, chunk, seq.length, {})) {
+    return;
   } else {
     open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
     slab_.give(rows.slot);

@@ -247,11 +247,12 @@ void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t nu
     index_->pin(piece);
   };
   const Ref window = index_->find_piece(chunk, seq::node_window), state = index_->find_piece(chunk, seq::node_state);
+  const bool joins = !seq.part->is_whole() && seq.pieces->is_pending(number);  // what it brings may be what is lacking
   if (window && covers(seq, rows_of(window), number, seq.length, {})) {
     auto &list = seq.pieces->windows;
     const auto found = place(list, number);
     if (found != list.end() && found->at == number) {
-      if (found->rows->own()) use(*found->rows, window);
+      if (found->rows->own() && !joins) use(*found->rows, window);
     } else if (window_begin(seq.length, seq.part->window_max) < (number + 1) * seq.chunk_tokens() && !plan.spares.empty()) {
       use(*list.insert(found, {number, plan.spares.back()})->rows, window);
       plan.spares.pop_back();

@@ -305,7 +305,7 @@ class Store final : seq::NodeSink {
   // piece_slices.cpp: rows of pieces wherever they lie
   PieceRows rows_of(Ref piece) const;
   PieceRows rows_of(const OpenChunk *rows) const;
-  uint32_t left_out(const Sequence &seq, PieceRows rows, uint32_t layer) const;
+  uint32_t left_out(const Sequence &seq, PieceRows rows, uint32_t layer, uint32_t head_begin = 0, uint32_t head_count = 0) const;
   bool snapshot_whole(const Sequence &seq, PieceRows rows) const;
   void copy_piece_rows(uint8_t *to, const Sequence &seq, const ChunkLayout &layout, PieceRows from);
   bool brings_pages(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, PieceRows held, bool *shared_held) const;

@@ -175,10 +175,6 @@ TEST_F(PartsBranch, private_sequences_of_a_part_are_found_by_nobody) {
 }
 
 TEST_F(PartsBranch, what_is_not_built_of_parts_is_refused_by_name) {
-  const kvc_layer window{1, KVC_LAYER_WINDOW, 8, 8, 6, 0, 20, 0, 0, {0, 0, 0}};
-  PartsHost mixed({full_layers(1, 8, 8, 6), window});
-  mixed.expect_refused(mixed.try_create(tp(0, 2)), KVC_ERR_UNSUPPORTED, {"heads [0, +4)", "window or state layers"});
-  EXPECT_EQ(mixed.try_create({0, 2, 0, 8}), KVC_OK) << "all of it";
   write(2, 40);
   const std::string path = testing::TempDir() + "kvc_parts_save";
   host.expect_refused(kvc_seq_save(writers[0], path.c_str(), nullptr, &host.error), KVC_ERR_UNSUPPORTED, {"part"});

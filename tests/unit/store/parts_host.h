@@ -14,7 +14,8 @@ struct Range {
   uint32_t layer_begin = 0, layer_count = 0, head_begin = 0, head_count = 0;
 };
 
-/// A store of a model of 4 layers with 8 KV heads, of which hosts write and read parts; every element says whose it is.  Chunks of 16 tokens.
+/// A store of a model of 4 layers with 8 KV heads, of which hosts write and read parts; every element says whose it is.  Chunks of 16 tokens.  A
+/// snapshot of a state layer is taken to be of 16-bit elements too, stamped with the position behind its tokens.
 struct PartsHost {
   static constexpr uint32_t chunk = 16, heads = 8, k_dim = 8, v_dim = 6;
 
@@ -80,7 +81,7 @@ struct PartsHost {
     std::vector<uint16_t> k, v;
     kvc_rows rows = sized<kvc_rows>();
     uint32_t layer = 0, head_begin = 0, head_count = 0, k_dim = 0, v_dim = 0;
-    uint64_t begin = 0, end = 0;
+    uint64_t begin = 0, end = 0;  // of a snapshot its position, and one more
 
     template <typename Do>
     void each(Do &&act) {
@@ -98,24 +99,33 @@ struct PartsHost {
   Moved &moved(std::list<Moved> &out, uint32_t layer, uint32_t head_begin, uint32_t head_count, uint64_t begin, uint64_t end) const {
     Moved &m = out.emplace_back();
     const kvc_layer &of = layers[layer];
-    m.layer = layer, m.head_begin = head_begin, m.head_count = head_count, m.begin = begin, m.end = end;
-    m.k_dim = of.k_dim, m.v_dim = of.kind == KVC_LAYER_LATENT ? of.rope_dim : of.v_dim;
-    m.k.assign((end - begin) * head_count * m.k_dim, 0xDEAD), m.v.assign((end - begin) * head_count * m.v_dim, 0xBEEF);
+    const bool state = of.kind == KVC_LAYER_STATE;
+    m.layer = layer, m.head_begin = head_begin, m.head_count = head_count, m.begin = state ? end : begin, m.end = state ? end + 1 : end;
+    m.k_dim = state ? of.k_dim / 2 : of.k_dim, m.v_dim = state ? of.v_dim / 2 : of.kind == KVC_LAYER_LATENT ? of.rope_dim : of.v_dim;
+    const uint64_t rows = (m.end - m.begin) * head_count;
+    m.k.assign(rows * m.k_dim, 0xDEAD), m.v.assign(rows * m.v_dim, 0xBEEF);
     m.rows.layer_begin = layer, m.rows.layer_count = 1, m.rows.head_begin = head_begin, m.rows.head_count = head_count;
     m.rows.token_begin = begin, m.rows.token_count = end - begin;
     m.rows.k.data = m.k.data(), m.rows.k.bytes = m.k.size() * 2;
     m.rows.v.data = m.v.data(), m.rows.v.bytes = m.v.size() * 2;
     return m;
   }
-  /// All rows of a part.
-  std::list<Moved> rows_of(const Range &r, uint64_t begin, uint64_t end) const {
+  /// All rows of a part; of window layers those from `windows_from` on, if that is behind `begin`.  `kind`: of layers of one kind (0: all).
+  std::list<Moved> rows_of(const Range &r, uint64_t begin, uint64_t end, uint64_t windows_from = 0, uint32_t kind = 0) const {
     std::list<Moved> out;
     const uint32_t stop = r.layer_count ? r.layer_begin + r.layer_count : static_cast<uint32_t>(layers.size());
     for (uint32_t l = r.layer_begin; l < stop; l++) {
+      if (kind && layers[l].kind != kind) continue;
       const bool split = layers[l].kv_heads > 1 && r.head_count;
-      moved(out, l, split ? r.head_begin : 0, split ? r.head_count : layers[l].kv_heads, begin, end);
+      moved(out, l, split ? r.head_begin : 0, split ? r.head_count : layers[l].kv_heads, layers[l].kind == KVC_LAYER_WINDOW ? std::max(begin, windows_from) : begin, end);
     }
     return out;
+  }
+  /// The first position that a window layer still sees at `end`.
+  uint64_t seen_from(uint64_t end) const {
+    uint64_t window = 0;
+    for (const kvc_layer &layer : layers) window = std::max<uint64_t>(window, layer.window);
+    return end + 1 > window ? end + 1 - window : 0;
   }
   static std::vector<kvc_rows> runs_of(const std::list<Moved> &list) {
     std::vector<kvc_rows> rows;
@@ -123,8 +133,8 @@ struct PartsHost {
     return rows;
   }
   /// Tokens [begin, end) of `tokens` with the rows of a part.
-  kvc_status append(kvc_seq *seq, const Range &r, uint64_t writer, const std::vector<int32_t> &tokens, uint64_t begin, uint64_t end, bool with_ids = true) {
-    auto list = rows_of(r, begin, end);
+  kvc_status append(kvc_seq *seq, const Range &r, uint64_t writer, const std::vector<int32_t> &tokens, uint64_t begin, uint64_t end, bool with_ids = true, uint64_t windows_from = 0, uint32_t kind = 0) {
+    auto list = rows_of(r, begin, end, windows_from, kind);
     for (Moved &m : list) m.each([&](uint16_t &e, bool is_k, uint64_t t, uint32_t h, uint32_t d) { e = element(writer, is_k, m.layer, t, h, d); });
     const auto rows = runs_of(list);
     return kvc_append(seq, with_ids ? tokens.data() + begin : nullptr, with_ids ? end - begin : 0, rows.data(), rows.size(), nullptr, &error);
@@ -136,8 +146,8 @@ struct PartsHost {
   }
   /// Who wrote a row that is read.
   using Writers = std::function<uint64_t(uint32_t layer, uint64_t token, uint32_t head)>;
-  void expect_rows(const kvc_seq *seq, const Range &r, uint64_t begin, uint64_t end, const Writers &writer) {
-    auto list = rows_of(r, begin, end);
+  void expect_rows(const kvc_seq *seq, const Range &r, uint64_t begin, uint64_t end, const Writers &writer, uint64_t windows_from = 0, uint32_t kind = 0) {
+    auto list = rows_of(r, begin, end, windows_from, kind);
     const auto rows = runs_of(list);
     ASSERT_EQ(kvc_gather(nullptr, seq, rows.data(), rows.size(), nullptr, &error), KVC_OK) << error.message;
     uint64_t wrong = 0;
@@ -146,6 +156,11 @@ struct PartsHost {
   }
   void expect_rows(const kvc_seq *seq, const Range &r, uint64_t begin, uint64_t end, uint64_t writer) {
     expect_rows(seq, r, begin, end, [=](uint32_t, uint64_t, uint32_t) { return writer; });
+  }
+  /// All that a sequence can be gone on from: rows of full layers, those that windows see, the snapshot at its end.
+  void expect_all(const kvc_seq *seq, const Range &r, uint64_t end, const Writers &writer) { expect_rows(seq, r, 0, end, writer, seen_from(end)); }
+  void expect_all(const kvc_seq *seq, const Range &r, uint64_t end, uint64_t writer) {
+    expect_all(seq, r, end, [=](uint32_t, uint64_t, uint32_t) { return writer; });
   }
   kvc_seq_info info(const kvc_seq *seq) {
     auto out = sized<kvc_seq_info>();
