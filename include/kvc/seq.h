@@ -72,8 +72,8 @@ typedef struct kvc_extra {
 } kvc_extra;
 
 /** How a sequence is made.
- * Not built yet, KVC_ERR_UNSUPPORTED when set: a part (layer_*, head_*) of a shape with window or state layers, precision, a tier other than
- * the host's. */
+ * A layer with one KV head is in every part; a snapshot of a state layer with several is split by heads as rows are.
+ * Not built yet, KVC_ERR_UNSUPPORTED when set: precision, a tier other than the host's. */
 typedef struct kvc_seq_options {
   uint32_t size;                  /**< sizeof(kvc_seq_options), by KVC_INIT */
   uint32_t flags;                 /**< KVC_SEQ_* */
