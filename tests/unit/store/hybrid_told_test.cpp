@@ -1,7 +1,5 @@
 #include "../api/queue_host.h"
-#include "base/clock.h"
-#include "hybrid.h"
-#include "seam_store.h"
+#include "lapsing_host.h"
 
 /// What a host is told of a sequence with window rows and snapshots: results, lengths and messages.
 namespace {
@@ -9,14 +7,7 @@ namespace {
 using namespace kvc_test;
 
 TEST(HybridTold, after_a_lapse_the_info_and_every_refusal_name_the_length_to_which_all_layers_can_go_on) {
-  kvc::base::ManualClock clock;
-  const std::vector<kvc_layer> layers{full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)};
-  HybridHost host(layers, KVC_F16, 16, 1u << 20);
-  host.scope.reset(), host.store.reset();
-  auto options = Host::options_of(1u << 20);
-  options.lease_ms = 1000;
-  host.store = open_with({.clock = &clock}, options);
-  host.scope = host.make_scope("m", layers, KVC_F16, 16);
+  LapsingHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)});
   const auto tokens = ids(400);
   SeqHandle seq = host.create();
   uint64_t begin = 0;
@@ -24,13 +15,12 @@ TEST(HybridTold, after_a_lapse_the_info_and_every_refusal_name_the_length_to_whi
     ASSERT_EQ(host.append_all(seq, tokens, begin, end, 1), KVC_OK) << host.error.message;
     begin = end;
   }
-  clock.advance_ms(1001);
+  host.lapse();
   auto info = sized<kvc_seq_info>();
   info.tokens_held = 100;
   for (int32_t i = 0; info.tokens_held == 100; i++) {
     ASSERT_LT(i, 300);
-    SeqHandle other = host.create();
-    ASSERT_EQ(host.append_all(other, ids(16, 100 + i), 0, 16, 9), KVC_OK) << host.error.message;
+    host.push(i);
     ASSERT_EQ(kvc_seq_get_info(&info, seq, &host.error), KVC_OK) << host.error.message;
   }
   EXPECT_EQ(info.tokens_held, 64u) << "more chunks are held, without a snapshot";

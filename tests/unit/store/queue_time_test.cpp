@@ -355,14 +355,20 @@ TEST_P(QueueTime, a_blocking_call_gives_up_at_its_deadline_when_those_before_it_
   EXPECT_EQ(given(seq), count);
 }
 
-TEST(QueueEvents, the_descriptor_is_readable_while_events_wait_too) {
+struct QueueEvents : testing::Test {
   StoreHandle store = open_with({}, Host::options_of(2u << 20, KVC_OPEN_HOST_DRIVEN));
   QueueHandle queue = make_queue(store);
-  int fd;
-  ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);
+  int fd = -1;
   kvc::store::QueueUse use;
-  kvc::base::Error error;
-  ASSERT_EQ(use.enter(kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_queue *>(queue))), error), KVC_OK);
+
+  void SetUp() override {
+    kvc::base::Error error;
+    ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);
+    ASSERT_EQ(use.enter(kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_queue *>(queue))), error), KVC_OK);
+  }
+};
+
+TEST_F(QueueEvents, the_descriptor_is_readable_while_events_wait_too) {
   use.store().queues().set_events(use.queue(), true);
   EXPECT_TRUE(readable(fd));
   EXPECT_EQ(drain(queue).size(), 0u);
@@ -371,18 +377,11 @@ TEST(QueueEvents, the_descriptor_is_readable_while_events_wait_too) {
   EXPECT_FALSE(readable(fd));
 }
 
-TEST(QueueEvents, events_are_seen_while_another_thread_waits_in_a_drain) {
-  StoreHandle store = open_with({}, Host::options_of(2u << 20, KVC_OPEN_HOST_DRIVEN));
+TEST_F(QueueEvents, events_are_seen_while_another_thread_waits_in_a_drain) {
   auto options = sized<kvc_scope_options>();
   options.model = "test";
   ScopeHandle scope;
   ASSERT_EQ(kvc_scope_create(scope.out(), store, &options, nullptr), KVC_OK);
-  QueueHandle queue = make_queue(store);
-  int fd;
-  ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);
-  kvc::store::QueueUse use;
-  kvc::base::Error error;
-  ASSERT_EQ(use.enter(kvc::base::token_unpack(reinterpret_cast<uint64_t>(static_cast<kvc_queue *>(queue))), error), KVC_OK);
   kvc::store::Queues &queues = use.store().queues();
   std::thread draining([&] { EXPECT_EQ(drain_until(queue, 1)[0].status, KVC_OK); });
   while (!queues.is_drained(use.queue())) std::this_thread::yield();

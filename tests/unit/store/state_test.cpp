@@ -1,6 +1,4 @@
-#include "base/clock.h"
-#include "hybrid.h"
-#include "seam_store.h"
+#include "lapsing_host.h"
 
 /// State layers: a snapshot is valid where an append ended; a match ends where every state layer has one.
 namespace {
@@ -206,13 +204,7 @@ TEST_F(StateTest, bad_rows_are_refused_by_value_and_rule) {
 }
 
 TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
-  kvc::base::ManualClock clock;
-  auto options = Host::options_of(1u << 20);
-  options.lease_ms = 1000;
-  HybridHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)}, KVC_F16, 16, 1u << 20);
-  host.scope.reset(), host.store.reset();
-  host.store = open_with({.clock = &clock}, options);
-  host.scope = host.make_scope("m", {full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)}, KVC_F16, 16);
+  LapsingHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)});
   const auto tokens = ids(400);
   SeqHandle seq = host.create();
   uint64_t begin = 0;
@@ -220,11 +212,8 @@ TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
     ASSERT_EQ(host.append_all(seq, tokens, begin, end, 1), KVC_OK) << host.error.message;
     begin = end;
   }
-  clock.advance_ms(1001);
-  for (int32_t i = 0; i < 200; i++) {
-    SeqHandle other = host.create();
-    ASSERT_EQ(host.append_all(other, ids(16, 100 + i), 0, 16, 9), KVC_OK) << host.error.message;
-  }
+  host.lapse();
+  for (int32_t i = 0; i < 200; i++) host.push(i);
   auto info = sized<kvc_seq_info>();
   ASSERT_EQ(kvc_seq_get_info(&info, seq, &host.error), KVC_OK);
   EXPECT_EQ(info.tokens_held, 0u);
@@ -235,7 +224,7 @@ TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
   host.expect_rows(seq, 1, 0, 48, 2);
   host.expect_rows(seq, 2, 29, 48, 2);
   // A lapse after which nothing went takes nothing away.
-  clock.advance_ms(1001);
+  host.lapse();
   auto store = sized<kvc_store_info>();
   ASSERT_EQ(kvc_store_get_info(&store, host.store, &host.error), KVC_OK);
   host.expect_rows(seq, 1, 0, 48, 2);
@@ -244,20 +233,11 @@ TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
 }
 
 TEST(StateLapse, a_snapshot_that_a_lapse_took_is_gone_for_a_read_with_the_length_that_is_left) {
-  kvc::base::ManualClock clock;
-  auto options = Host::options_of(1u << 20);
-  options.lease_ms = 1000;
-  HybridHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0)}, KVC_F16, 16, 1u << 20);
-  host.scope.reset(), host.store.reset();
-  host.store = open_with({.clock = &clock}, options);
-  host.scope = host.make_scope("m", {full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0)}, KVC_F16, 16);
+  LapsingHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0)});
   SeqHandle seq = host.create();
   ASSERT_EQ(host.append_all(seq, ids(64), 0, 64, 1), KVC_OK) << host.error.message;
-  clock.advance_ms(1001);
-  for (int32_t i = 0; i < 200; i++) {
-    SeqHandle other = host.create();
-    ASSERT_EQ(host.append_all(other, ids(16, 100 + i), 0, 16, 9), KVC_OK) << host.error.message;
-  }
+  host.lapse();
+  for (int32_t i = 0; i < 200; i++) host.push(i);
   host.expect_refused(seq, 1, 0, 64, KVC_ERR_GONE);
   EXPECT_NE(host.error.text().find("0 are left"), std::string::npos) << host.error.message;
   host.expect_refused(seq, 1, 0, 30, KVC_ERR_NO_SNAPSHOT);  // there was none
