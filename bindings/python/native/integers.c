@@ -14,6 +14,14 @@ static PyObject *as_index(PyObject *object, const char *name) {
 }
 
 static int as_unsigned(uint64_t *out, PyObject *object, uint64_t most, const char *name) {
+  if (PyLong_CheckExact(object)) {
+    const unsigned long long plain = PyLong_AsUnsignedLongLong(object);
+    if (plain <= most && (plain != (unsigned long long)-1 || !PyErr_Occurred())) {
+      *out = plain;
+      return 1;
+    }
+    PyErr_Clear();
+  }
   PyObject *index = as_index(object, name);
   if (!index) return 0;
   const unsigned long long value = PyLong_AsUnsignedLongLong(index);

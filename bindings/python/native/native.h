@@ -129,12 +129,18 @@ typedef enum ObjectUse { OBJECT_PUT, OBJECT_GET, OBJECT_EXISTS, OBJECT_DELETE } 
 typedef struct ObjectList {
   kvc_object *objects;
   size_t count;
-  PyObject *items; /* a tuple that holds keys and values */
+  PyObject *items; /* a tuple that holds keys and values; is_one: the one item */
+  int is_one;
   Pin *pins;
   size_t pin_count;
   ObjectUse use;
   PyObject *arena; /* of the slice before, and all of its memory */
   kvc_bytes arena_part;
+  struct { /* room for one object of one piece */
+    kvc_object object;
+    kvc_bytes part;
+    Pin pin;
+  } one;
 } ObjectList;
 int object_list_open(ObjectList *list, PyObject *items, ObjectUse use);
 /* After a failure (status, bytes of the value, tier) of every item; else the sizes, None where absent, for get and exists; else None. */

@@ -1,4 +1,6 @@
 /* Batches of objects.  Small values take about a microsecond in the library, so a batch costs one allocation and no Python call here. */
+#include <stddef.h>
+
 #include "native.h"
 
 static const char *const kNeedItems = "objects: a list of (key, value) or (key, memory, offset, bytes) tuples is needed";
@@ -10,11 +12,13 @@ static Py_ssize_t list_length(PyObject *list) { return PyList_Check(list) ? PyLi
 
 static int has_values(ObjectUse use) { return use == OBJECT_PUT || use == OBJECT_GET; }
 
+static PyObject *item_at(const ObjectList *list, size_t i) { return list->is_one ? list->items : PyTuple_GetItem(list->items, (Py_ssize_t)i); }
+
 /* Pieces of all values; -1 with an exception. */
-static Py_ssize_t count_parts(PyObject *items, Py_ssize_t count) {
+static Py_ssize_t count_parts(const ObjectList *list) {
   Py_ssize_t parts = 0;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *item = PyTuple_GetItem(items, i);
+  for (size_t i = 0; i < list->count; i++) {
+    PyObject *item = item_at(list, i);
     const Py_ssize_t length = PyTuple_Check(item) ? PyTuple_Size(item) : 0;
     if (length != PAIR && length != SLICE) {
       PyErr_SetString(PyExc_TypeError, kNeedItems);
@@ -26,19 +30,21 @@ static Py_ssize_t count_parts(PyObject *items, Py_ssize_t count) {
   return parts;
 }
 
-/* One allocation: objects, parts, pins. */
-static int allocate(ObjectList *list, size_t count, size_t parts) {
-  const size_t bytes = count * sizeof(kvc_object) + parts * (sizeof(kvc_bytes) + sizeof(Pin));
-  char *block = PyMem_Malloc(bytes + 1);
-  if (!block) {
-    PyErr_NoMemory();
-    return 0;
+/* One allocation: objects, parts, pins.  NULL with an exception, else the parts. */
+static kvc_bytes *allocate(ObjectList *list, size_t parts) {
+  if (list->count == 1 && parts <= 1) {
+    memset(&list->one.object, 0, sizeof list->one.object);
+    list->objects = &list->one.object;
+    list->pins = &list->one.pin;
+    return &list->one.part;
   }
-  memset(block, 0, count * sizeof(kvc_object));
+  const size_t bytes = list->count * sizeof(kvc_object) + parts * (sizeof(kvc_bytes) + sizeof(Pin));
+  char *block = PyMem_Malloc(bytes + 1);
+  if (!block) return (kvc_bytes *)PyErr_NoMemory();
+  memset(block, 0, list->count * sizeof(kvc_object));
   list->objects = (kvc_object *)(void *)block;
-  list->pins = (Pin *)(void *)(block + count * sizeof(kvc_object) + parts * sizeof(kvc_bytes));
-  list->count = count;
-  return 1;
+  list->pins = (Pin *)(void *)(block + list->count * sizeof(kvc_object) + parts * sizeof(kvc_bytes));
+  return (kvc_bytes *)(void *)(list->objects + list->count);
 }
 
 static int fill_key(kvc_object *object, PyObject *key) {
@@ -125,21 +131,23 @@ static int fill_slice(ObjectList *list, kvc_object *object, kvc_bytes *part, PyO
 }
 
 int object_list_open(ObjectList *list, PyObject *items, ObjectUse use) {
-  memset(list, 0, sizeof *list);
+  memset(list, 0, offsetof(ObjectList, one));
   list->use = use;
   if (!is_list(items)) {
     PyErr_SetString(PyExc_TypeError, has_values(use) ? kNeedItems : "keys: a list is needed");
     return 0;
   }
-  list->items = PySequence_Tuple(items); /* the caller's list may change while other threads run */
+  /* the caller's list may change while other threads run */
+  list->is_one = list_length(items) == 1;
+  list->items = list->is_one ? PySequence_GetItem(items, 0) : PySequence_Tuple(items);
   if (!list->items) return 0;
-  const Py_ssize_t count = PyTuple_Size(list->items);
-  const Py_ssize_t parts = has_values(use) ? count_parts(list->items, count) : 0;
-  if (parts < 0 || !allocate(list, (size_t)count, (size_t)parts)) return 0;
-  kvc_bytes *all_parts = (kvc_bytes *)(void *)(list->objects + count);
+  list->count = list->is_one ? 1 : (size_t)PyTuple_Size(list->items);
+  const Py_ssize_t parts = has_values(use) ? count_parts(list) : 0;
+  kvc_bytes *all_parts = parts < 0 ? NULL : allocate(list, (size_t)parts);
+  if (!all_parts) return 0;
   size_t used = 0;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *item = PyTuple_GetItem(list->items, i);
+  for (size_t i = 0; i < list->count; i++) {
+    PyObject *item = item_at(list, i);
     PyObject *key = has_values(use) ? PyTuple_GetItem(item, 0) : item;
     if (!fill_key(&list->objects[i], key)) return 0;
     if (!has_values(use)) continue;
@@ -174,8 +182,8 @@ PyObject *object_list_outputs(const ObjectList *list, kvc_status status) {
 void object_list_close(ObjectList *list) {
   for (size_t i = 0; i < list->pin_count; i++) pin_release(&list->pins[i]);
   Py_CLEAR(list->items);
-  PyMem_Free(list->objects);
-  memset(list, 0, sizeof *list);
+  if (list->objects != &list->one.object) PyMem_Free(list->objects);
+  memset(list, 0, offsetof(ObjectList, one));
 }
 
 PyObject *entry_list(const kvc_object_entry *entries, size_t count) {

@@ -130,7 +130,9 @@ class Scope(Handle):
         group: all items become visible together or none.
         layout: every value is rows of the scope's layers that lie so; they are held as pages, and come back byte for byte.
         """
-        _native.kvc_object_put(self._handle, _put_items(items), _put_options(group, ttl_ms, layout), timeout_us)
+        if not isinstance(items, list):
+            items = _put_items(items)
+        _native.kvc_object_put(self._handle, items, _put_options(group, ttl_ms, layout) if group or ttl_ms or layout else None, timeout_us)
 
     def get_into(self, items: Sequence[Item], *, leading: bool = False, timeout_us: int = 0) -> list[int]:
         """Lands each key's value in the caller's memory, and returns the bytes of each.  Items as in put.
