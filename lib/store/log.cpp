@@ -13,7 +13,7 @@ void Log::line(uint32_t level, Cause cause, const char *format, ...) {
     std::lock_guard lock(mutex_);
     Held &held = held_[static_cast<size_t>(cause)];
     const uint64_t now = clock_.now_ns();
-    if (now < held.quiet_until_ns) return void(held.count++);
+    if (now < held.quiet_until_ns && held.quiet_until_ns - now <= quiet_ns) return void(held.count++);  // longer: the clock went back
     held.quiet_until_ns = now + quiet_ns;
     held.level = level;
     between = std::exchange(held.count, 0);

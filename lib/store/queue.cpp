@@ -227,9 +227,10 @@ void Queues::sync_fd(Queue &queue) {
   const bool readable = !queue.finished.empty() || queue.events_wait;
   if (readable == queue.fd_readable || !queue.fd_asked || (queue.drains && readable && !queue.events_wait)) return;
   uint64_t count = 1;
-  const ssize_t moved = readable ? write(queue.fd, &count, sizeof count) : read(queue.fd, &count, sizeof count);
-  KVC_CHECK(moved == sizeof count || !readable);  // a host that read it, too, may have left nothing
-  queue.fd_readable = readable;
+  const ssize_t moved = KVC_FAULT("queue.event.write") ? (errno = EIO, -1) : readable ? write(queue.fd, &count, sizeof count) : read(queue.fd, &count, sizeof count);
+  // EAGAIN: a host that read it, too, has left nothing, or one that wrote to it as much as goes.  What fails otherwise is tried with the next result or
+  // event; a drain gives them without it.
+  if (moved == sizeof count || errno == EAGAIN) queue.fd_readable = readable;
 }
 
 void Queues::set_events(Queue &queue, bool wait) {

@@ -39,6 +39,7 @@ struct Scope : Part {
   bool empty() const { return users == 0 && chunk_count == 0 && piece_count == 0 && object_count == 0; }
   /// Accounting: call before bytes_host changes and before it is reported.
   void settle(uint64_t now_ns) {
+    if (now_ns <= bytes_since_ns) return;  // a clock that went back: no time is counted twice
     byte_seconds_host += static_cast<double>(bytes_host) * static_cast<double>(now_ns - bytes_since_ns) * 1e-9;
     bytes_since_ns = now_ns;
   }

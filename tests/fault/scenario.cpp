@@ -23,6 +23,7 @@ Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(m
   KVC_INIT(&error_);
   for (int32_t i = 0; i < 200; i++) prompt_.push_back(i * 3), other_.push_back(i < 20 ? i * 3 : i * 5 + 1);
   add_opening();
+  add_events();
   add_sequences();
   add_branches();
   add_reads();
@@ -31,6 +32,7 @@ Scenario::Scenario(Conditions conditions) : conditions_(conditions), geometry_(m
   add_files();
   add_objects();
   add_rearranged();
+  add_beside();
   add_limits();
   add_queue_end();
   add_ending();
@@ -387,10 +389,13 @@ std::string Scenario::snapshot(bool held_only) {
   kvc_store_info info;
   KVC_INIT(&info);
   put_number(all, static_cast<uint64_t>(kvc_store_get_info(&info, store_, &error_)));
-  for (const uint64_t number : {info.memory_pinned, info.seq_count, info.lease_count, info.view_count}) put_number(all, number);
+  for (const uint64_t number : {info.seq_count, info.lease_count, info.view_count}) put_number(all, number);
   if (!held_only) put_number(all, info.chunk_count);
+  if (!conditions_.tight) put_number(all, info.memory_pinned);  // there slabs are cut up by what had to go
   if (!conditions_.tight && !held_only) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
   for (kvc_seq **seq : sequences()) snapshot_rows(all, *seq);
+  snapshot_beside(all);
+  if (!held_only) all += told();
   if (!objects_ || held_only) return all;
   kvc_object_entry entries[8];
   size_t count = 0;
@@ -443,12 +448,15 @@ std::string Scenario::release() {
   const auto failed = [this](const char *what) { return std::string(what) + ": " + error_.message; };
   for (kvc_seq **seq : sequences())
     if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
+  for (kvc_seq **seq : beside_sequences())
+    if (kvc_seq_release(std::exchange(*seq, nullptr), &error_) != KVC_OK) return failed("seq_release");
+  if (kvc_queue_release(std::exchange(events_, nullptr), &error_) != KVC_OK) return failed("queue_release");
   if (kvc_queue_release(std::exchange(queue_, nullptr), &error_) != KVC_OK) return failed("queue_release");
-  for (kvc_view **view : {&view_, &open_view_})
+  for (kvc_view **view : {&view_, &open_view_, &beside_view_})
     if (kvc_view_release(std::exchange(*view, nullptr), &error_) != KVC_OK) return failed("view_release");
-  for (kvc_lease **lease : {&lease_, &cut_lease_, &object_lease_})
+  for (kvc_lease **lease : {&lease_, &cut_lease_, &object_lease_, &beside_lease_})
     if (kvc_lease_release(std::exchange(*lease, nullptr), &error_) != KVC_OK) return failed("lease_release");
-  for (kvc_scope **scope : {&objects_, &others_, &limited_})
+  for (kvc_scope **scope : {&objects_, &others_, &limited_, &hybrid_, &windows_})
     if (kvc_scope_release(std::exchange(*scope, nullptr), &error_) != KVC_OK) return failed("scope_release");
   return "";
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,8 @@ class Scenario {
   void add_files();
   void add_objects();
   void add_ending();
+  void add_beside();
+  void add_events();
   kvc_status append(kvc_seq *seq, const std::vector<int32_t> &ids, uint64_t begin, uint64_t end, uint32_t layer, uint32_t layer_count, uint64_t writer);
   kvc_status put(const char *key, size_t bytes, uint32_t flags);
   kvc_status put_typed();
@@ -74,6 +77,11 @@ class Scenario {
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list, kvc_queue *queue = nullptr);
   void snapshot_rows(std::string &to, kvc_seq *seq);
+  void snapshot_beside(std::string &to);
+  std::string told();
+  kvc_status append_beside(kvc_seq *seq, uint64_t begin, uint64_t end, uint64_t window_begin, bool snapshot, uint64_t writer);
+  kvc_status create_beside(kvc_scope **out, const char *name, std::vector<uint32_t> kinds);
+  std::array<kvc_seq **, 5> beside_sequences() { return {&beside_, &beside_match_, &beside_fork_, &beside_back_, &windowed_}; }
   std::array<kvc_seq **, 9> sequences() { return {&first_, &matched_, &whole_, &cut_, &late_, &private_, &restored_, &fresh_, &compacted_}; }
 
   const Conditions conditions_;
@@ -85,7 +93,14 @@ class Scenario {
   kvc_seq *first_ = nullptr, *matched_ = nullptr, *whole_ = nullptr, *cut_ = nullptr, *late_ = nullptr, *private_ = nullptr, *restored_ = nullptr, *fresh_ = nullptr, *compacted_ = nullptr;
   kvc_lease *lease_ = nullptr, *cut_lease_ = nullptr, *object_lease_ = nullptr;
   kvc_view *view_ = nullptr, *open_view_ = nullptr;
-  kvc_queue *queue_ = nullptr;
+  kvc_queue *queue_ = nullptr, *events_ = nullptr;
+  kvc_scope *hybrid_ = nullptr, *windows_ = nullptr;
+  kvc_seq *beside_ = nullptr, *beside_match_ = nullptr, *beside_fork_ = nullptr, *beside_back_ = nullptr, *windowed_ = nullptr;
+  kvc_lease *beside_lease_ = nullptr;
+  kvc_view *beside_view_ = nullptr;
+  uint64_t states_from_ = 0;  // where the snapshot that is appended next begins
+  std::map<std::string, std::string> told_;  // chunks that events say are held, with their ids
+  uint64_t told_number_ = 0;
   std::vector<int32_t> prompt_, other_;
   kvc_test::Folder folder_{access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()};  // in memory where there is some: what is tested is not the disk
 };

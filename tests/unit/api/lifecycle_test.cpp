@@ -244,6 +244,33 @@ TEST(Endings, handles_may_be_released_in_any_order) {
   }
 }
 
+TEST(Endings, a_process_that_ends_with_leases_for_ever_and_threads_of_kvc_at_work_ends_as_it_wants_to) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer ends a child that starts a thread";
+#endif
+  for (const int how : {0, 1}) {
+    (void)std::fflush(nullptr);  // an exit writes what is buffered, once more
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(60);
+      Process p;
+      kvc_lease *lease = nullptr;
+      kvc_queue *queue = nullptr;
+      if (kvc_seq_lease(&lease, p.seq, 0, KVC_ALL, KVC_FOREVER, nullptr, nullptr) != KVC_OK || kvc_queue_create(&queue, p.host.store, nullptr, nullptr) != KVC_OK) _exit(1);
+      auto call = sized<kvc_call>();
+      call.queue = queue;
+      for (int i = 0; i < 100; i++)
+        if (kvc_seq_lease(nullptr, p.seq, 0, KVC_ALL, UINT64_MAX / 1000000u, &call, nullptr) != KVC_OK) _exit(2);
+      if (how == 0) _exit(42);
+      std::exit(42);  // with the handlers of the program and its libraries, while p is still there
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 42);
+  }
+}
+
 TEST(Endings, a_scope_that_was_released_lives_on_in_its_sequences) {
   Process p;
   p.host.scope.reset();

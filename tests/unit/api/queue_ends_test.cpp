@@ -84,6 +84,40 @@ TEST(QueueEnds, a_store_is_closed_while_calls_of_two_queues_run) {
   }
 }
 
+TEST(QueueEnds, results_that_nobody_drained_end_with_the_store_and_what_they_gave_too_and_a_late_drain_writes_nothing) {
+  for (int round = 0; round < 5; round++) {
+    Host host({full_layers(1, 1, 8, 8)}, KVC_F16, 16);
+    QueueHandle queue = make_queue(host.store);
+    SeqHandle seq = host.create();
+    const auto prompt = ids(64);
+    Rows in(64), out(64);
+    ASSERT_EQ(host.append(seq, prompt, {in.fill(1, 0).describe(0)}), KVC_OK) << host.error.message;
+    auto info = sized<kvc_match_info>();
+    const kvc_call call = queued(queue);
+    kvc_rows rows = out.describe(0);
+    ASSERT_EQ(kvc_match(nullptr, &info, host.scope, prompt.data(), 64, nullptr, &call, &host.error), KVC_OK) << host.error.message;
+    ASSERT_EQ(kvc_seq_lease(nullptr, seq, 0, KVC_ALL, KVC_FOREVER, &call, &host.error), KVC_OK) << host.error.message;
+    ASSERT_EQ(kvc_gather(nullptr, seq, &rows, 1, &call, &host.error), KVC_OK) << host.error.message;
+    for (uint64_t alive = 0; round % 2 && alive < 2;) {  // now and then all of them are through
+      auto held = sized<kvc_store_info>();
+      ASSERT_EQ(kvc_store_get_info(&held, host.store, &host.error), KVC_OK) << host.error.message;
+      alive = std::min<uint64_t>(held.seq_count, held.lease_count + 1);
+    }
+    ASSERT_EQ(kvc_close(host.store.release(), &host.error), KVC_OK) << host.error.message;
+    (void)seq.release(), (void)host.scope.release();
+    const std::vector<uint16_t> before = out.k;
+    std::vector<uint8_t> results = poisoned(4 * sizeof(kvc_result));
+    reinterpret_cast<kvc_result *>(results.data())->size = sizeof(kvc_result);
+    const std::vector<uint8_t> was = results;
+    size_t count = 0;
+    EXPECT_EQ(kvc_queue_drain(reinterpret_cast<kvc_result *>(results.data()), 4, &count, queue, 1000, nullptr), KVC_ERR_STALE);
+    EXPECT_EQ(count, 0u);
+    EXPECT_TRUE(results == was);
+    EXPECT_EQ(kvc_queue_release(queue.release(), nullptr), KVC_ERR_STALE);
+    EXPECT_TRUE(out.k == before) << "lent memory is the host's again";
+  }
+}
+
 TEST(QueueEnds, those_who_drain_a_queue_and_call_with_it_meanwhile_find_it_stale) {
   for (int round = 0; round < 20; round++) {
     Busy busy(2, 8);
@@ -164,6 +198,43 @@ TEST(QueueEnds, a_call_is_found_by_its_user_also_while_it_is_begun_again_for_roo
   }
   done = true;
   releases.join();
+}
+
+TEST(QueueEnds, a_descriptor_that_cannot_be_written_or_read_loses_no_result_and_tells_of_those_that_come_later) {
+  Host host({full_layers(1, 1, 8, 8)}, KVC_F16, 0, 4u << 20, KVC_OPEN_HOST_DRIVEN);
+  QueueHandle queue = make_queue(host.store);
+  int fd = -1;
+  ASSERT_EQ(kvc_queue_fd(&fd, queue, nullptr), KVC_OK);
+  kvc_object object{};
+  object.key = "k", object.key_size = 1;
+  const auto run_one = [&] {
+    const kvc_call call = queued(queue, 6);
+    EXPECT_EQ(kvc_object_exists(nullptr, host.scope, &object, 1, nullptr, &call, nullptr), KVC_OK);
+    for (uint32_t more = 1; more;) ASSERT_EQ(kvc_store_step(&more, host.store, 1000, &host.error), KVC_OK) << host.error.message;
+  };
+  const auto take_one = [&] { EXPECT_EQ(drain(queue).size(), 1u); };
+  const uint64_t most = UINT64_MAX - 1;
+  ASSERT_EQ(write(fd, &most, sizeof most), static_cast<ssize_t>(sizeof most));  // a host that wrote to it as much as goes
+  run_one();
+  take_one();
+  EXPECT_FALSE(readable(fd));
+#ifdef KVC_FAULTS
+  ASSERT_TRUE(kvc::base::fault_arm("queue.event.write", 1, UINT64_MAX));
+  run_one();
+  EXPECT_FALSE(readable(fd));
+  take_one();
+  kvc::base::fault_disarm_all();
+  run_one();
+  ASSERT_TRUE(kvc::base::fault_arm("queue.event.write", 1, UINT64_MAX));
+  take_one();
+  EXPECT_TRUE(readable(fd)) << "it was not read";
+  EXPECT_TRUE(drain(queue).empty());
+  kvc::base::fault_disarm_all();
+#endif
+  run_one();
+  EXPECT_TRUE(readable(fd));
+  take_one();
+  EXPECT_FALSE(readable(fd));
 }
 
 TEST(QueueEnds, in_a_child_every_queue_is_forked_and_the_parent_goes_on) {

@@ -81,6 +81,31 @@ struct Steps {
 TEST(HybridFault, a_call_that_fails_has_changed_nothing_and_succeeds_when_it_is_made_again) {
   expect_failures_to_change_nothing<Steps>();
 }
+
+TEST(HybridFault, a_long_append_of_window_rows_that_is_refused_memory_anywhere_gives_back_all_that_it_took) {
+  constexpr uint64_t count = 16 * 200;
+  HybridHost host({full_layers(1, 1, 1, 1), window_layers(1, 1, 1, 1, 20)}, KVC_F16, 16, 8u << 20);
+  SeqHandle seq = host.create();
+  const auto prompt = ids(count);
+  const Moves moves = host.sources(0, count, 1);
+  const auto used = [&] {
+    auto info = sized<kvc_store_info>();
+    EXPECT_EQ(kvc_store_get_info(&info, host.store, &host.error), KVC_OK) << host.error.message;
+    return info.memory_used;
+  };
+  uint64_t nth = 1;
+  for (kvc_status status = KVC_ERR_NO_MEMORY; status != KVC_OK; nth++) {
+    ASSERT_LT(nth, 4000u);
+    ASSERT_TRUE(kvc::base::fault_arm("memory.resource.allocate", nth, 1));
+    status = host.append(seq, prompt, moves.rows());
+    kvc::base::fault_disarm_all();
+    if (status == KVC_OK) break;
+    ASSERT_EQ(status, KVC_ERR_NO_MEMORY) << nth << ": " << host.error.message;
+    ASSERT_EQ(used(), 0u) << nth;
+  }
+  EXPECT_GT(nth, 400u) << "two slots a chunk";
+  host.expect_rows(seq, 1, count - 19, count, 1);
+}
 #endif
 
 }  // namespace

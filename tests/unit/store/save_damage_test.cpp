@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/rows.h"
 #include "saved.h"
 
@@ -76,6 +78,25 @@ TEST_F(SaveDamageTest, a_byte_that_is_not_what_it_was_anywhere_is_an_error_and_c
   }
   EXPECT_EQ(there.counts(), before);
   EXPECT_EQ(there.match_length(prompt), 0u);
+}
+
+TEST_F(SaveDamageTest, foreign_files_are_corrupt_and_sequences_that_are_there_read_on_unchanged) {
+  Saved there(disk);
+  SeqHandle mine = there.create();
+  ASSERT_EQ(there.append(mine, prompt, 0, 20), KVC_OK) << there.error.message;
+  const auto before = there.counts();
+  std::string other(5000, 0), turned = good;
+  for (size_t i = 0; i < other.size(); i++) other[i] = static_cast<char>(i * 131 ^ i >> 5);
+  std::reverse(turned.begin(), turned.end());
+  const std::string foreign[] = {"", "x", std::string(512, 0), std::string(1 << 20, 0), std::string(600, '\xFF'), "{\"tokens\": [1, 2]}", "GGUF" + other, other, turned, good.substr(1), "\n" + good, good + good};
+  for (const std::string &file : foreign) {
+    const kvc_status status = restored(there, file);
+    ASSERT_EQ(status, KVC_ERR_CORRUPT) << file.size() << " bytes: " << there.error.message;
+    ASSERT_EQ(there.counts(), before) << file.size() << " bytes";
+  }
+  EXPECT_EQ(there.match_length(prompt), 16u);
+  EXPECT_EQ(there.append(mine, ids(12, 3), 20, 32), KVC_OK) << there.error.message;
+  EXPECT_EQ(kvc_store_verify(nullptr, there.store, nullptr, &there.error), KVC_OK) << there.error.message;
 }
 
 TEST_F(SaveDamageTest, B79_another_version_is_named_whatever_else_the_file_says_and_nothing_of_it_is_used) {
