@@ -39,8 +39,8 @@ enum NodeFlags : uint32_t {
   node_window = 512,  // a chunk's window rows: a piece beside it
   node_state = 1024,  // a chunk's snapshot: a piece beside it
   node_pieced = 2048,  // a chunk that may have pieces beside it, as those above it may
-  node_sliced = 4096,  // a chunk whose pages came in parts
-  node_partial = 8192,  // and not all of them did
+  node_sliced = 4096,  // a chunk, or a piece of one, whose pages came in parts
+  node_partial = 8192,  // and not all of them did, or not with all rows
   node_waits = 16384,  // and the others may come; without a holder it goes at once
   node_released = 32768,  // unnamed, and the last of its holders that let go of it is gone for good; the index's own
   node_bad_state = 65536,  // a chunk whose snapshot failed its check, and nobody brought another

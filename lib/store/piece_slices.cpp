@@ -6,6 +6,22 @@
 /// Window rows and snapshots wherever they lie: in a sequence's own slot, in a piece of all of the shape, or in those of its parts.
 namespace kvc::store {
 
+namespace {
+
+/// Rows in front of a layer's page in a piece that are not there, of whichever of these heads most are missing.  All by their numbers in the model.
+uint32_t most_left_out(const Scope &scope, const seq::Node &node, uint32_t layer, uint32_t head_begin, uint32_t head_end) {
+  uint32_t most = 0;
+  for (uint32_t head = head_begin; head < head_end;) {
+    const SlicePage page = page_in(scope, node, layer, head);
+    if (!page.part) return rows_none;
+    most = std::max(most, page.left_out);
+    head += page.head_count;
+  }
+  return most;
+}
+
+}  // namespace
+
 /// Under a pin, or the lock.
 PieceRows Store::rows_of(Ref piece) const { return index_->held(piece) ? PieceRows{slot_data(index_->node(piece)), piece} : PieceRows{}; }
 
@@ -19,15 +35,20 @@ PieceRows Store::rows_of(const OpenChunk *rows) const {
 uint32_t Store::left_out(const Sequence &seq, PieceRows rows, uint32_t layer, uint32_t head_begin, uint32_t head_count) const {
   if (!rows.slot) return rows_none;
   if (!rows.held || !is_sliced(seq, rows.held)) return left_out_of(seq.part->layout_of_layer(layer), rows.slot, layer);
-  const uint32_t first = seq.part->head_begin_of(layer) + head_begin, end = first + (head_count ? head_count : seq.part->shape.run_of(layer).kv_heads);
-  uint32_t most = 0;
-  for (uint32_t head = first; head < end;) {
-    const SlicePage page = page_in(*seq.scope, index_->node(rows.held), layer + seq.part->layer_begin, head);
-    if (!page.part) return rows_none;
-    most = std::max(most, page.left_out);
-    head += page.head_count;
-  }
-  return most;
+  const seq::Node &node = index_->node(rows.held);
+  const uint32_t flags = seq::flags_of(node);
+  if ((flags & seq::node_sliced) && !(flags & seq::node_partial)) return 0;
+  const uint32_t first = seq.part->head_begin_of(layer) + head_begin;
+  return most_left_out(*seq.scope, node, layer + seq.part->layer_begin, first, first + (head_count ? head_count : seq.part->shape.run_of(layer).kv_heads));
+}
+
+/// Of a piece in parts: once every row of every layer is there, nobody looks for them any more.  Under the lock.
+void Store::note_complete(const Scope &scope, Ref piece) {
+  const seq::Node &node = index_->node(piece);
+  const ChunkLayout &layout = scope.layout_of(kind_of(node));
+  for (uint32_t l = 0; l < layout.layer_count(); l++)
+    if (layout.page(l).present() && most_left_out(scope, node, l, 0, layout.page(l).layers->kv_heads)) return;
+  index_->complete(piece);
 }
 
 /// Are the snapshots of all of the part's state layers there?
@@ -79,6 +100,7 @@ void Store::join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
   bool shared_held = false;
   if (in_parts && brings_pages(seq, seq.part->layout_of(piece), rows.data, there, &shared_held)) {
     join_slice(rows, held, *seq.scope, shared_held);
+    note_complete(*seq.scope, held);
   } else if (piece == Piece::window && !covers(seq, there, chunk, seq.length, {})) {
     return;
   } else {

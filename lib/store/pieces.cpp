@@ -108,7 +108,7 @@ kvc_status Store::make_piece(PiecePlan &plan, const PieceNeed &need, const Seque
   KVC_TRY(open_slot(&own, seq, layout, error));
   plan.made.push_back(own);
   if (need.from) {
-    copy_piece_rows(own->data, seq, layout, rows_of(need.from));
+    copy_piece_rows(own->data, seq, layout, need.from->own() ? PieceRows{need.from->data, {}} : PieceRows{slot_data(index_->node(need.from->held)), need.from->held});
     plan.replaced.push_back(need.from);
   }
   for (uint32_t l = 0; l < layout.layer_count(); l++) {
@@ -275,7 +275,7 @@ bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
   if (!part.is_whole()) begin_slice(rows.data, part, rows.slot, write_id);
   const seq::NodeFlags kind = piece == Piece::window ? seq::node_window : seq::node_state;
   seq::Node made{};
-  made.flags = kind | (part.is_whole() ? 0u : seq::node_sliced);
+  made.flags = kind | (part.is_whole() ? 0u : seq::node_sliced | seq::node_partial);
   made.payload = reinterpret_cast<uint64_t>(rows.data);
   std::lock_guard lock(mutex_);
   if (const Ref first = index_->find_piece(main, kind)) {
@@ -284,6 +284,7 @@ bool Store::seal_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
   }
   made.tick = next_tick();
   rows.held = index_->insert_piece(made, main, owner_of(rows.slot, *seq.scope));
+  if (!part.is_whole()) note_complete(*seq.scope, rows.held);
   seq.scope->settle(clock_.now_ns());
   seq.scope->bytes_host += slab_.bytes(rows.slot);
   seq.scope->piece_count++;

@@ -50,7 +50,7 @@ SlicePage page_in(const Scope &scope, const seq::Node &node, uint32_t layer, uin
   SlicePage found;
   const Piece piece = kind_of(node);
   each_slice(scope, node, [&](const Part &part, uint8_t *slot) {
-    if (found.part && piece == Piece::main) return;
+    if (found.part && !found.left_out) return;
     SlicePage page = page_at(part, slot, layer, head);
     if (page.part && piece != Piece::main) page.left_out = left_out_of(part.layout_of(piece), slot, page.layer);
     if (page.part && (!found.part || page.left_out < found.left_out)) found = page;

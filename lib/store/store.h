@@ -309,6 +309,7 @@ class Store final : seq::NodeSink {
   bool snapshot_whole(const Sequence &seq, PieceRows rows) const;
   void copy_piece_rows(uint8_t *to, const Sequence &seq, const ChunkLayout &layout, PieceRows from);
   bool brings_pages(const Sequence &seq, const ChunkLayout &layout, uint8_t *slot, PieceRows held, bool *shared_held) const;
+  void note_complete(const Scope &scope, Ref piece);
   void join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk, Ref held);
 
   // cut.cpp: where a sequence with such layers can end, and what it then holds of them

@@ -137,6 +137,24 @@ TEST_F(HybridPartsHold, what_a_rank_without_pieces_sealed_first_shrinks_from_the
   EXPECT_EQ(lengths, (std::vector<uint64_t>{96, 80, 64, 48, 32, 16, 0}));
 }
 
+TEST_F(HybridPartsHold, snapshots_beside_chunks_that_a_rank_without_any_sealed_last_as_long_as_they) {
+  PartsHost h({full_layers(1, 8, 32, 32), {1, KVC_LAYER_STATE, 8, 600, 16, 0, 0, 0, 0, {0, 0, 0}}}, 1u << 20);
+  const Range full{0, 1, 0, 0}, rest{1, 1, 0, 0};
+  SeqHandle first = h.written(full, 1, 1, tokens), second = h.create(rest, 1);
+  uint64_t begin = 0;
+  for (const uint64_t end : {16u, 32u, 96u}) {
+    ASSERT_EQ(h.append(second, rest, 1, tokens, begin, end), KVC_OK) << h.error.message;
+    begin = end;
+  }
+  second.reset(), first.reset();
+  std::vector<uint64_t> lengths{96};
+  for (int i = 0; i < 400 && lengths.back(); i++) {
+    h.pressure(1);
+    if (const uint64_t found = h.found(whole, tokens); found != lengths.back()) lengths.push_back(found);
+  }
+  EXPECT_EQ(lengths, (std::vector<uint64_t>{96, 32, 16, 0}));
+}
+
 TEST_F(HybridPartsHold, a_lease_of_a_part_holds_what_its_match_needs) {
   write({32, 64, 80});
   LeaseHandle lease;

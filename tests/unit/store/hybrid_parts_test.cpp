@@ -127,6 +127,25 @@ TEST_F(HybridParts, rows_that_one_rank_left_out_end_the_matches_that_see_them_al
   h.expect_rows(seq, tp(0, 2), 16, 64, 1);  // of these heads nothing was left out
 }
 
+TEST_F(HybridParts, of_a_layer_that_several_ranks_bring_the_page_with_most_rows_is_read) {
+  for (const uint32_t first : {0u, 1u}) {
+    PartsHost h({full_layers(1, 8, 8, 6), window_layer(8), window_layer(1)});
+    SeqHandle ranks[2];
+    for (const uint32_t r : {first, 1 - first}) {
+      ranks[r] = h.create(tp(r, 2), 1);
+      ASSERT_EQ(h.append(ranks[r], tp(r, 2), 1, tokens, 0, 64, true, r ? 0 : 45), KVC_OK) << h.error.message;
+    }
+    const Range shared{2, 1, 0, 0};
+    uint64_t length = 0;
+    SeqHandle seq = h.match(shared, {tokens.begin(), tokens.begin() + 48}, &length);
+    ASSERT_EQ(length, 48u) << "rank " << first << " first";
+    h.expect_rows(seq, shared, 0, 48, 1);
+    EXPECT_EQ(h.found(tp(1, 2), {tokens.begin(), tokens.begin() + 48}), 48u);
+    EXPECT_EQ(h.found(tp(0, 2), {tokens.begin(), tokens.begin() + 48}), 0u);
+    EXPECT_EQ(h.found(whole, tokens), 64u);
+  }
+}
+
 TEST_F(HybridParts, rows_and_snapshots_that_come_after_their_chunk_was_sealed_join_it) {
   SeqHandle left = host.create(tp(0, 2), 1), right = host.create(tp(1, 2), 1);
   for (const uint32_t kind : {KVC_LAYER_FULL, KVC_LAYER_STATE, KVC_LAYER_WINDOW}) {

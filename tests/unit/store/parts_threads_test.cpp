@@ -8,23 +8,25 @@ namespace {
 
 using namespace kvc_test;
 
-struct PartsThreads : testing::Test {
+struct PartsThreads : testing::TestWithParam<std::vector<kvc_layer>> {
   static constexpr int32_t prompts = 6, rounds = 40;
   static constexpr uint64_t length = 48;
-  PartsHost host{{full_layers(4, PartsHost::heads, PartsHost::k_dim, PartsHost::v_dim)}, 1u << 20};
+  PartsHost host{GetParam(), 1u << 20};
   std::atomic<bool> writing{true};
   std::atomic<uint64_t> read_chunks{0}, wrong{0}, full{0};
 
-  /// Elements of a chunk that are not this writer's.
-  static uint64_t foreign(std::list<PartsHost::Moved> &list, uint64_t chunk, uint64_t writer) {
+  /// Elements of a chunk, with its window rows and the snapshot in it, that are not this writer's.
+  uint64_t foreign(std::list<PartsHost::Moved> &list, uint64_t chunk, uint64_t writer) {
     uint64_t count = 0;
-    for (auto &m : list)
-      m.each([&](uint16_t &e, bool is_k, uint64_t t, uint32_t h, uint32_t d) { count += t / PartsHost::chunk == chunk && e != PartsHost::element(writer, is_k, m.layer, t, h, d); });
+    for (auto &m : list) {
+      const uint64_t behind = host.layers[m.layer].kind == KVC_LAYER_STATE;
+      m.each([&](uint16_t &e, bool is_k, uint64_t t, uint32_t h, uint32_t d) { count += (t - behind) / PartsHost::chunk == chunk && e != PartsHost::element(writer, is_k, m.layer, t, h, d); });
+    }
     return count;
   }
   /// Every chunk is one engine's.
   void check(const kvc_seq *seq, const Range &r, uint64_t tokens) {
-    auto list = host.rows_of(r, 0, tokens);
+    auto list = host.rows_of(r, 0, tokens, host.seen_from(tokens));
     const auto rows = PartsHost::runs_of(list);
     ErrorText error;
     if (kvc_gather(nullptr, seq, rows.data(), rows.size(), nullptr, &error) != KVC_OK) {
@@ -68,12 +70,12 @@ struct PartsThreads : testing::Test {
   }
 };
 
-TEST_F(PartsThreads, every_chunk_that_is_read_is_one_writers) {
+TEST_P(PartsThreads, every_chunk_that_is_read_is_one_writers) {
   std::vector<std::thread> writers, readers;
   readers.emplace_back([&] { reader(whole); });
   readers.emplace_back([&] { reader(Range{1, 2, 3, 4}); });
   for (const uint8_t engine : {uint8_t{1}, uint8_t{2}})
-    for (uint32_t r = 0; r < 2; r++) writers.emplace_back([&, engine, r] { rank(engine, engine == 1 ? tp(r, 2) : pp(r)); });
+    for (uint32_t r = 0; r < 2; r++) writers.emplace_back([&, engine, r] { rank(engine, engine == 1 && GetParam().size() == 1 ? tp(r, 2) : pp(r)); });
   for (std::thread &t : writers) t.join();
   writing = false;
   for (std::thread &t : readers) t.join();
@@ -86,5 +88,10 @@ TEST_F(PartsThreads, every_chunk_that_is_read_is_one_writers) {
   EXPECT_EQ(store_info(host.store).memory_used, 0u);
   EXPECT_EQ(host.scope_info().bytes_host, 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, PartsThreads,
+                         testing::Values(std::vector{full_layers(4, PartsHost::heads, PartsHost::k_dim, PartsHost::v_dim)},
+                                         std::vector<kvc_layer>{full_layers(1, 8, 8, 6), {1, KVC_LAYER_WINDOW, 8, 8, 6, 0, 20, 0, 0, {0, 0, 0}}, {1, KVC_LAYER_STATE, 8, 48, 10, 0, 0, 0, 0, {0, 0, 0}}, full_layers(1, 2, 8, 6)}),
+                         [](const auto &of) { return of.param.size() == 1 ? "uniform" : "mixed"; });
 
 }  // namespace
