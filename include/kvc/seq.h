@@ -381,13 +381,13 @@ KVC_API kvc_status kvc_seq_attach(kvc_seq **out, const kvc_scope *scope, const v
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_withdraw(const kvc_scope *scope, const void *name, size_t name_size, kvc_error *error);
 
-/** Not built yet, KVC_ERR_UNSUPPORTED: for a sequence of a part, and for one with chunks that were written in parts.
- * Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer; of window and state layers all rows and
+/** Saves a sequence as one versioned file: ids, extras, sealed chunks and open rows, of every layer; of window and state layers all rows and
  * snapshots that are held, so that what comes back can end where this one can.  It is written beside `path`, synced, and renamed: until the
  * call gives KVC_OK the file that was there stays, or none; after a crash it is the old file or the new one, whole, and a
  * ".kvc-<16 hex digits>.part" may be left beside.  Every page is checked before it is written.  The file holds what the prompt
  * holds: only its owner can read it (mode 0600).  A sequence from whose chunks kvc_scope_clear took the names is saved as a private one.
- * Other calls on the sequence that only read may run meanwhile.
+ * Of a sequence of a part the file has that part alone; of a whole one it has all layers and heads, whoever wrote its chunks.  Other calls on
+ * the sequence that only read may run meanwhile.
  * @param seq   borrowed: the sequence
  * @param path  borrowed: the file, replaced; not through a symbolic link, and nothing but a regular file is replaced
  * @param call  borrowed: how to run it; NULL: block
@@ -402,7 +402,9 @@ KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_
  * holds its lease.  All of the file that is used is checked before anything of it is: sums, lengths, and that the names are those of its
  * ids.  Leading chunks that are held already are taken as they are and not read (of a model with window or state layers: those of the writer
  * that the file has them of); the first commit of a chunk wins as everywhere.  A file is bound to its scope: salt and shape are part of that.
- * With KVC_SEQ_PRIVATE what is appended later is private; what the file has under names is not.
+ * With KVC_SEQ_PRIVATE what is appended later is private; what the file has under names is not.  The file of a part is restored into a sequence
+ * of the same part, and one of all layers and heads into a whole one: each rank saves and restores a file of its own, and their slices are one
+ * chunk again.  The write ids of what is in the file are the file's, that of what comes later is options->write_id.
  * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope   borrowed: whose; equal to the saved one's
  * @param path    borrowed: the file; a regular one, not a symbolic link
@@ -410,7 +412,7 @@ KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_
  * @param call    borrowed: how to run it; NULL: block
  * @param error   borrowed: why it failed; NULL: not wanted
  * @return KVC_OK.  NOT_FOUND: no such file.  CORRUPT: it is damaged, nothing was used.  VERSION: it is of another version.  SHAPE: another
- *         scope or shape, the message names both fingerprints.  FULL: no room, seq_max, open_bytes_max.  IO: the file
+ *         scope or shape, the message names both fingerprints, or another part, it names both ranges.  FULL: no room, seq_max, open_bytes_max.  IO: the file
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_restore(kvc_seq **out, const kvc_scope *scope, const char *path, const kvc_seq_options *options,
                                    const kvc_call *call, kvc_error *error);

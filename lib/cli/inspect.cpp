@@ -81,19 +81,24 @@ int print_build() {
   for (const char *name : {"base", "avx2", "avx512"})
     if (const kernels::Table *table = kernels::table_named(name)) kernels += std::string(kernels.empty() ? "" : " ") + name + (table == &kernels::table() ? " (in use)" : "");
   std::printf("kernels        %s\n", kernels.c_str());
-  std::printf("save files     versions 1 and 2\n");
+  std::printf("save files     versions 1 to 3\n");
   return 0;
 }
 
 void print_table(const SaveTable &table, const io::File &file) {
   std::printf("file           %s\n", file.path());
-  std::printf("format         save file, version %u, %llu bytes\n", table.is_pieced() ? 2 : 1, wide(file.bytes()));
+  std::printf("format         save file, version %u, %llu bytes\n", table.version(), wide(file.bytes()));
   std::printf("scope          %s\n", hex(table.scope).c_str());
   std::printf("shape          %s\n", hex(table.shape.fingerprint).c_str());
-  for (const seq::LayerRun &run : table.shape.runs) {
+  for (const seq::LayerRun &run : table.whole().runs) {
     std::printf("layers         %u..%u: %s, %u heads, k %u %s", run.layer_begin, run.layer_begin + run.layer_count - 1, kind_name(run.kind), run.kv_heads, run.k_dim, dtype_name(run.k_dtype));
     const uint32_t second = run.kind == KVC_LAYER_LATENT ? run.rope_dim : run.v_dim;
     if (second) std::printf(", %s %u %s", run.kind == KVC_LAYER_LATENT ? "rope" : "v", second, dtype_name(run.v_dtype));
+    std::printf("\n");
+  }
+  if (table.is_part()) {
+    std::printf("part           layers %u..%u", table.range.layer_begin, table.range.layer_begin + table.range.layer_count - 1);
+    if (table.range.head_count) std::printf(", heads %u..%u", table.range.head_begin, table.range.head_begin + table.range.head_count - 1);
     std::printf("\n");
   }
   std::printf("tokens         %llu, ids of %zu", wide(table.length), table.ids.size());

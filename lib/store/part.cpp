@@ -73,14 +73,20 @@ kvc_status complete_range(PartRange &range, const seq::Shape &model, Error &erro
   return KVC_OK;
 }
 
+seq::Shape shape_of_part(const PartRange &range, const seq::Shape &model) {
+  seq::Shape out;
+  copy_head(out, model);
+  each_run(range, model, [&](const seq::LayerRun &run, uint32_t from, uint32_t to) {
+    add_run(out, run, to - from, run.kv_heads == 1 || !range.head_count ? run.kv_heads : range.head_count);
+  });
+  out.chunk_bytes = out.token_bytes * out.chunk_tokens;
+  return out;
+}
+
 void init_part(Part &out, const PartRange &range, const seq::Shape &model) {
   out.model = &model;
   out.layer_begin = range.layer_begin, out.head_begin = range.head_begin, out.head_count = range.head_count;
-  copy_head(out.shape, model);
-  each_run(range, model, [&](const seq::LayerRun &run, uint32_t from, uint32_t to) {
-    add_run(out.shape, run, to - from, run.kv_heads == 1 || !range.head_count ? run.kv_heads : range.head_count);
-  });
-  out.shape.chunk_bytes = out.shape.token_bytes * out.shape.chunk_tokens;
+  out.shape = shape_of_part(range, model);
   out.has_all_main = has_all_main(range, model);
   out.init_layouts(sizeof(Slice));
 }

@@ -7,6 +7,11 @@
 
 namespace kvc::store {
 
+struct PartRange {
+  uint32_t layer_begin, layer_count, head_begin, head_count;  // counts 0: all
+  friend bool operator==(const PartRange &, const PartRange &) = default;
+};
+
 /// The layers and heads that a sequence writes and reads: all of its scope's shape, or those of a rank of an engine that splits layers (PP) or
 /// heads (TP).  Inside of the store they count from 0.  A layer with one KV head (latent ones always) is in every part whole.
 struct Part {
@@ -23,6 +28,7 @@ struct Part {
   const Part *split = nullptr;  // the same without the layers that are in every part, for who need not store them; null: it has none, or nothing else
 
   bool is_whole() const { return !model; }
+  PartRange range() const { return is_whole() ? PartRange{} : PartRange{layer_begin, shape.layer_count, head_begin, head_count}; }
   /// Of every kind of layer that the shape has.  `head_bytes`: in front of the pages in each slot.
   void init_layouts(uint64_t head_bytes);
   uint32_t layer_end() const { return layer_begin + shape.layer_count; }
@@ -52,13 +58,10 @@ static_assert(sizeof(Slice) == 64);
 
 constexpr uint32_t parts_max = 1024;  // different ones of a scope
 
-struct PartRange {
-  uint32_t layer_begin, layer_count, head_begin, head_count;  // counts 0: all
-  friend bool operator==(const PartRange &, const PartRange &) = default;
-};
 /// The range without defaults, heads 0 where all are meant.  ARGUMENT, RANGE.
 [[nodiscard]] kvc_status complete_range(PartRange &range, const seq::Shape &model, base::Error &error);
 /// `range` is complete, and not all there is.
+seq::Shape shape_of_part(const PartRange &range, const seq::Shape &model);
 void init_part(Part &out, const PartRange &range, const seq::Shape &model);
 /// Its `split`, of the layers that heads split; false when there is no need for one.
 bool init_split(Part &out, const Part &part);

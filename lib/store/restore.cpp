@@ -18,6 +18,14 @@ void hex(char (&out)[65], const base::Digest &digest) {
   for (size_t i = 0; i < digest.size(); i++) std::snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
+struct RangeText {
+  char text[80] = "all layers and heads";
+  explicit RangeText(const PartRange &r) {
+    if (r.head_count) std::snprintf(text, sizeof text, "layers [%u, +%u), heads [%u, +%u)", r.layer_begin, r.layer_count, r.head_begin, r.head_count);
+    else if (r.layer_count) std::snprintf(text, sizeof text, "layers [%u, +%u), all heads", r.layer_begin, r.layer_count);
+  }
+};
+
 kvc_status check_whose(const SaveTable &table, const Scope &scope, Error &error) {
   char theirs[65], ours[65];
   if (table.shape.fingerprint != scope.shape.fingerprint) {
@@ -52,7 +60,8 @@ kvc_status Store::Restoring::begin(Scope &scope, const kvc_seq_options &options,
   kvc_seq_options o = options;
   o.first_position = table.first_position;
   KVC_TRY(store.make_sequence(&seq, scope, o, error));
-  if (!seq->part->is_whole()) return fail(error, KVC_ERR_SHAPE, "the file holds all layers and heads: the options name a part of them");
+  if (const PartRange wanted = seq->part->range(); wanted != table.range)
+    return fail(error, KVC_ERR_SHAPE, "the file holds %s: the options name %s", RangeText(table.range).text, RangeText(wanted).text);
   seq->is_private = table.is_private;
   seq->extras = table.extras;
   seq->truncated_to = table.truncated_to;

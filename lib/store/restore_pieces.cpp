@@ -37,6 +37,18 @@ void Store::Restoring::reserve_pieces() {
   plan.nodes_reserved = nodes;
 }
 
+/// Has the piece that is held all that the file's has?  Slices of it may not have come.  Under the lock.
+bool Store::Restoring::has_all(Ref held, const SavedPiece &piece) const {
+  const auto layers = table.layers_of(piece.kind);
+  const auto marks = table.marks_of(piece);
+  bool all = true;
+  for (size_t l = 0; l < layers.size(); l++) {
+    const uint32_t there = store.left_out(*seq, {slot_data(store.index_->node(held)), held}, layers[l]);
+    all = all && (piece.kind == Piece::state ? there == 0 : std::min(there, table.shape.chunk_tokens) <= marks[l]);
+  }
+  return all;
+}
+
 /// A chunk that is held already may have it too: those are the same bytes.
 bool Store::Restoring::hold_piece(const SavedPiece &piece, OpenChunk **out) {
   const uint64_t chunk = table.chunk_of(piece);
@@ -44,7 +56,8 @@ bool Store::Restoring::hold_piece(const SavedPiece &piece, OpenChunk **out) {
   OpenChunk *rows = make<OpenChunk>(&store.resource_);
   {
     std::lock_guard lock(store.mutex_);
-    if ((rows->held = store.index_->find_piece(seq->table->refs[chunk], flag_of(piece.kind)))) store.index_->pin(rows->held);
+    const Ref held = store.index_->find_piece(seq->table->refs[chunk], flag_of(piece.kind));
+    if (held && has_all(held, piece)) store.index_->pin(rows->held = held);
   }
   if (!rows->held) {
     destroy(&store.resource_, rows);

@@ -25,6 +25,7 @@ struct Store::Restoring {
   // restore_pieces.cpp
   bool is_same_writer(Ref ref) const;
   void reserve_pieces();
+  bool has_all(Ref held, const SavedPiece &piece) const;
   bool hold_piece(const SavedPiece &piece, OpenChunk **out);
   kvc_status read_pieces(Error &error);
 

@@ -17,7 +17,7 @@ using base::fail;
 namespace {
 
 constexpr char magic[] = "KVCSAVE1", trailer_magic[] = "KVCSAVEE";
-constexpr uint32_t version_plain = 1, version_pieced = 2;  // of models with window or state layers
+constexpr uint32_t version_plain = 1, version_pieced = 2, version_part = 3;  // of models with window or state layers; of a part, whatever its layers
 constexpr uint32_t header_bytes = 512, flag_private = 1, part_flag_open = 1, chunk_flag_awaits = 2;
 constexpr uint64_t trailer_bytes = 16, part_align = 64;
 constexpr uint64_t tokens_max = 1ull << 40;  // as many as a sequence has
@@ -32,7 +32,10 @@ struct WireHeader {
   uint64_t length, ids, first_position, truncated_to, extras, chunks;
   uint32_t dtype, chunk_tokens, rope, runs;
   uint64_t pieces, marks;
-  uint8_t zero[320];
+  uint32_t layer_begin, layer_count, head_begin, head_count;
+  uint8_t zero[304];
+
+  PartRange range() const { return {layer_begin, layer_count, head_begin, head_count}; }
   uint64_t sum;
 };
 struct WireExtra {
@@ -52,7 +55,7 @@ struct WirePiece {
 };
 constexpr uint64_t run_bytes = 36;
 static_assert(sizeof(WireHeader) == header_bytes && offsetof(WireHeader, scope) == 32 && offsetof(WireHeader, flags) == 96 && offsetof(WireHeader, truncated_to) == 128 &&
-              offsetof(WireHeader, dtype) == 152 && offsetof(WireHeader, pieces) == 168 && offsetof(WireHeader, sum) == 504 && sizeof(WireExtra) == 88 && sizeof(WireChunk) == 80 && sizeof(WirePiece) == 40);
+              offsetof(WireHeader, dtype) == 152 && offsetof(WireHeader, pieces) == 168 && offsetof(WireHeader, layer_begin) == 184 && offsetof(WireHeader, sum) == 504 && sizeof(WireExtra) == 88 && sizeof(WireChunk) == 80 && sizeof(WirePiece) == 40);
 static_assert(sizeof(seq::LayerRun) == 40 && offsetof(seq::LayerRun, kind) == 8);
 
 unsigned long long wide(uint64_t value) { return value; }
@@ -69,7 +72,7 @@ struct Parts {
       return begin;
     };
     runs = next(header.runs * run_bytes);
-    filled = next(header.layers * sizeof(uint64_t));
+    filled = next((header.layer_count ? header.layer_count : header.layers) * sizeof(uint64_t));
     extras = next(header.extras * sizeof(WireExtra));
     ids = next(header.ids * sizeof(int32_t));
     chunks = next(header.chunks * sizeof(WireChunk));
@@ -82,7 +85,9 @@ struct Parts {
 /// A header with the counts of a table, and nothing else.
 WireHeader counts_of(const SaveTable &table) {
   WireHeader header{};
-  header.runs = static_cast<uint32_t>(table.shape.runs.size()), header.layers = table.shape.layer_count;
+  header.runs = static_cast<uint32_t>(table.whole().runs.size()), header.layers = table.whole().layer_count;
+  header.layer_begin = table.range.layer_begin, header.layer_count = table.range.layer_count;
+  header.head_begin = table.range.head_begin, header.head_count = table.range.head_count;
   header.extras = table.extras.all().size(), header.ids = table.ids.size();
   header.chunks = table.chunks.size(), header.pieces = table.pieces.size(), header.marks = table.marks.size();
   return header;
@@ -99,20 +104,21 @@ T taken(const uint8_t *from) {
 kvc_status check_header(const WireHeader &header, const io::File &file, Error &error) {
   const uint64_t at_least = header_bytes + trailer_bytes;
   if (std::memcmp(header.magic, magic, sizeof header.magic) != 0) return fail(error, KVC_ERR_CORRUPT, "file \"%.120s\" is no save file", file.path());
-  if (header.version != version_plain && header.version != version_pieced)
-    return fail(error, KVC_ERR_VERSION, "file \"%.120s\" is of version %u: this library reads %u and %u", file.path(), header.version, version_plain, version_pieced);
+  if (header.version < version_plain || header.version > version_part)
+    return fail(error, KVC_ERR_VERSION, "file \"%.120s\" is of version %u: this library reads %u to %u", file.path(), header.version, version_plain, version_part);
   if (header.sum != sum(&header, offsetof(WireHeader, sum)))
     return fail(error, KVC_ERR_CORRUPT, "file \"%.120s\": the sum of its header is %016llx, its bytes give %016llx", file.path(), wide(header.sum), wide(sum(&header, offsetof(WireHeader, sum))));
   if (header.file_bytes != file.bytes() || file.bytes() < at_least)
     return fail(error, KVC_ERR_CORRUPT, "file \"%.120s\" has %llu bytes, %llu were saved", file.path(), wide(file.bytes()), wide(header.file_bytes));
   const auto all_zero = std::all_of(std::begin(header.zero), std::end(header.zero), [](uint8_t b) { return b == 0; });
-  if (header.header_bytes != header_bytes || (header.flags & ~flag_private) || !all_zero)
+  const bool all_right = all_zero && (header.version == version_part ? header.layer_count != 0 : header.range() == PartRange{});
+  if (header.header_bytes != header_bytes || (header.flags & ~flag_private) || !all_right)
     return fail(error, KVC_ERR_CORRUPT, "file \"%.120s\": header bytes %u, flags 0x%x, or a byte that must be 0, are not those of version %u", file.path(), header.header_bytes, header.flags, header.version);
   // Each count by itself first, so that no product below can overflow.
   const struct {
     const char *name;
     uint64_t count, max;
-  } counts[] = {{"runs", header.runs, seq::layers_max}, {"layers", header.layers, seq::layers_max}, {"extras", header.extras, file.bytes() / sizeof(WireExtra)},
+  } counts[] = {{"runs", header.runs, seq::layers_max}, {"layers", header.layers, seq::layers_max}, {"layers of the part", header.layer_count, header.layers}, {"extras", header.extras, file.bytes() / sizeof(WireExtra)},
                 {"ids", header.ids, std::min(tokens_max, file.bytes() / sizeof(int32_t))}, {"chunks", header.chunks, file.bytes() / sizeof(WireChunk)}, {"pieces", header.pieces, file.bytes() / sizeof(WirePiece)}, {"marks", header.marks, file.bytes() / sizeof(uint32_t)}};
   for (const auto &c : counts)
     if (c.count > c.max) return fail(error, KVC_ERR_CORRUPT, "file \"%.120s\": %llu %s: at most %llu can be", file.path(), wide(c.count), c.name, wide(c.max));
@@ -163,6 +169,19 @@ kvc_status read_shape(seq::Shape &out, const WireHeader &header, const uint8_t *
   return KVC_OK;
 }
 
+/// The part of the shape that the rest is about.
+kvc_status take_part(SaveTable &table, const PartRange &range, const io::File &file, Error &error) {
+  if (range.layer_count == 0) return KVC_OK;
+  PartRange complete = range;
+  Error why;
+  if (complete_range(complete, table.shape, why) != KVC_OK) return fail(error, KVC_ERR_CORRUPT, "file \"%.100s\": its part: %.100s", file.path(), why.message);
+  if (complete != range || (range.layer_count == table.shape.layer_count && range.head_count == 0)) return damaged(file, "its part is not said as it must be, or no part", error);
+  table.range = range;
+  table.model = std::move(table.shape);
+  table.shape = shape_of_part(range, table.model);
+  return KVC_OK;
+}
+
 kvc_status read_extras(seq::Extras &out, const uint8_t *from, uint64_t count, const io::File &file, std::pmr::memory_resource *resource, Error &error) {
   std::pmr::vector<kvc_extra> extras(count, resource);
   for (uint64_t i = 0; i < count; i++) {
@@ -206,7 +225,7 @@ kvc_status read_chunks(SaveTable &table, const uint8_t *from, const io::File &fi
 
 /// What the list of pieces says, before places are made of it.
 kvc_status take_pieces(SaveTable &table, const WireHeader &header, const uint8_t *from, const uint8_t *marks, const io::File &file, Error &error) {
-  if ((header.version == version_pieced) != table.is_pieced()) return damaged(file, "its version is not that of its layers", error);
+  if (header.version != table.version()) return damaged(file, "its version is not that of its layers", error);
   table.marks.resize(header.marks);
   if (header.marks) std::memcpy(table.marks.data(), marks, table.marks.size() * sizeof(uint32_t));
   table.pieces.resize(header.pieces);
@@ -251,6 +270,8 @@ kvc_status check_names(const SaveTable &table, const io::File &file, Error &erro
 }
 
 }  // namespace
+
+uint32_t SaveTable::version() const { return is_part() ? version_part : is_pieced() ? version_pieced : version_plain; }
 
 uint64_t SaveTable::file_bytes() const { return trailer_at + trailer_bytes; }
 
@@ -318,7 +339,7 @@ void save_table_encode(std::pmr::vector<uint8_t> &out, const SaveTable &table) {
   const Parts parts(header);
   out.assign(parts.end, 0);
   std::memcpy(header.magic, magic, sizeof header.magic);
-  header.version = table.is_pieced() ? version_pieced : version_plain, header.header_bytes = header_bytes;
+  header.version = table.version(), header.header_bytes = header_bytes;
   header.file_bytes = table.file_bytes(), header.table_end = parts.end;
   std::copy(table.scope.begin(), table.scope.end(), header.scope);
   std::copy(table.shape.fingerprint.begin(), table.shape.fingerprint.end(), header.shape);
@@ -327,8 +348,8 @@ void save_table_encode(std::pmr::vector<uint8_t> &out, const SaveTable &table) {
   header.dtype = table.shape.dtype, header.chunk_tokens = table.shape.chunk_tokens, header.rope = table.shape.rope;
   header.sum = sum(&header, offsetof(WireHeader, sum));
   std::memcpy(out.data(), &header, sizeof header);
-  for (size_t i = 0; i < table.shape.runs.size(); i++) {
-    const seq::LayerRun &r = table.shape.runs[i];
+  for (size_t i = 0; i < table.whole().runs.size(); i++) {
+    const seq::LayerRun &r = table.whole().runs[i];
     const uint32_t members[] = {r.layer_count, r.kind, r.kv_heads, r.k_dim, r.v_dim, r.rope_dim, r.window, r.k_dtype, r.v_dtype};
     static_assert(sizeof members == run_bytes);
     std::memcpy(out.data() + parts.runs + i * run_bytes, members, sizeof members);
@@ -369,11 +390,12 @@ kvc_status save_table_read(SaveTable &out, io::File &file, std::pmr::memory_reso
   const auto header = taken<WireHeader>(bytes.data());
   const Parts parts(header);
   KVC_TRY(read_shape(out.shape, header, bytes.data() + parts.runs, file, resource, error));
+  KVC_TRY(take_part(out, header.range(), file, error));
   out.list_layers();
   std::copy(std::begin(header.scope), std::end(header.scope), out.scope.begin());
   out.is_private = header.flags & flag_private;
   out.length = header.length, out.first_position = header.first_position, out.truncated_to = header.truncated_to;
-  out.filled.resize(header.layers);
+  out.filled.resize(out.shape.layer_count);
   std::memcpy(out.filled.data(), bytes.data() + parts.filled, out.filled.size() * sizeof(uint64_t));
   KVC_TRY(read_extras(out.extras, bytes.data() + parts.extras, header.extras, file, resource, error));
   out.ids.resize(header.ids);

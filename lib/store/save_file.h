@@ -8,7 +8,7 @@
 #include "io/file.h"
 #include "seq/identity.h"
 #include "seq/shape.h"
-#include "store/layout.h"
+#include "store/part.h"
 
 /// A sequence as a file: lib/README.md, "The bytes of a save file".
 namespace kvc::store {
@@ -40,6 +40,7 @@ struct SavedPage {
   uint32_t layer = 0;
   uint32_t first = 0, rows = 0;  // that the frame holds; of a snapshot one
   uint32_t tokens = 0;           // that its header says
+  uint32_t left_out = 0;         // of these rows, in front: zero
   bool is_private = false, is_open = false;
   uint64_t k_bytes = 0, v_bytes = 0, chunk = 0;
   const SavedChunk *named_by = nullptr;  // whose name and write id are in its header; null: none
@@ -57,7 +58,9 @@ struct SaveTable {
       : filled(resource), extras(resource), ids(resource), chunks(resource), pieces(resource), marks(resource), window_layers(resource), state_layers(resource) {}
 
   seq::Name scope{};
-  seq::Shape shape;
+  seq::Shape shape;   // of the sequence's part, whose layers and heads count from 0
+  seq::Shape model;   // all of it, if the part is less
+  PartRange range{};  // the part; layer_count 0: all of the shape
   bool is_private = false;
   uint64_t length = 0, first_position = 0, truncated_to = UINT64_MAX;
   std::pmr::vector<uint64_t> filled;
@@ -71,6 +74,13 @@ struct SaveTable {
 
   /// Fills in what follows from the shape.
   void list_layers();
+  bool is_part() const { return range.layer_count != 0; }
+  const seq::Shape &whole() const { return is_part() ? model : shape; }
+  /// Of a layer of the part, in the model.
+  uint32_t number_of(uint32_t layer) const { return range.layer_begin + layer; }
+  uint32_t head_begin_of(uint32_t layer) const { return is_part() && model.run_of(number_of(layer)).kv_heads > 1 ? range.head_begin : 0; }
+  /// What the header says.
+  uint32_t version() const;
   bool is_pieced() const { return !window_layers.empty() || !state_layers.empty(); }
   std::span<const uint32_t> layers_of(Piece kind) const { return kind == Piece::window ? window_layers : state_layers; }
   uint64_t file_bytes() const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/slices.h"
+
 /// Window rows and snapshots on their way into a file: the sequence's own, and those of its chunks, at which it may end.
 namespace kvc::store {
 
@@ -42,21 +44,35 @@ void Store::list_pieces(PiecesOut &out, const Sequence &seq, Piece kind) {
   std::sort(out.sources.begin() + static_cast<int64_t>(before), out.sources.end(), [](const PiecesOut::Source &a, const PiecesOut::Source &b) { return a.at < b.at; });
 }
 
-void Store::PiecesOut::describe(SaveTable &table, const Source &source, const Sequence &seq, Piece kind) {
-  const ChunkLayout &layout = seq.part->layout_of(kind);
+/// Who wrote a piece that is held; false when its first header cannot be read.
+bool Store::PiecesOut::write_id_of(std::array<uint8_t, 16> &out, const Source &source, const Sequence &seq, Piece kind) const {
+  if (seq::flags_of(store.index_->node(source.held)) & seq::node_sliced) {
+    std::copy_n(Slice::in(source.data)->write_id, out.size(), out.begin());
+    return true;
+  }
+  const ChunkLayout &layout = seq.scope->layout_of(kind);
+  uint32_t layer = 0;
+  while (!layout.page(layer).present()) layer++;
+  codec::FrameHeader header;
+  Error ignored;
+  if (codec::frame_decode(header, source.data + layout.header_offset(layer), codec::frame_header_bytes + layout.page(layer).padded_bytes(), ignored) != KVC_OK) return false;
+  out = header.write_id;
+  return true;
+}
+
+void Store::PiecesOut::describe(SaveTable &table, const Source &source, const Sequence &seq, Piece kind) const {
   SavedPiece piece;
   piece.kind = kind, piece.at = source.at, piece.first_mark = table.marks.size();
   const uint64_t chunk = table.chunk_of(piece), chunk_tokens = seq.chunk_tokens();
   const auto layers = table.layers_of(kind);
-  codec::FrameHeader header;
-  Error ignored;
-  piece.is_open = !source.held || chunk >= seq.sealed ||
-                  codec::frame_decode(header, source.data + layout.header_offset(layers[0]), codec::frame_header_bytes + layout.page(layers[0]).padded_bytes(), ignored) != KVC_OK ||
-                  header.write_id != table.chunks[chunk].write_id;
+  const PieceRows rows{source.data, source.held};
+  std::array<uint8_t, 16> write_id;
+  piece.is_open = !source.held || chunk >= seq.sealed || !write_id_of(write_id, source, seq, kind) || write_id != table.chunks[chunk].write_id ||
+                  (kind == Piece::state && !store.snapshot_whole(seq, rows));
   for (const uint32_t layer : layers) {
-    const uint32_t mark = layout.mark(source.data, layer);
+    const uint32_t left_out = store.left_out(seq, rows, layer), mark = std::min(left_out, table.shape.chunk_tokens);
     if (kind == Piece::window) table.marks.push_back(piece.is_open && mark >= table.rows_in(layer, chunk) ? static_cast<uint32_t>(chunk_tokens) : mark);
-    else table.marks.push_back(mark && (!piece.is_open || seq.filled[layer] >= source.at));
+    else table.marks.push_back(left_out == 0 && (!piece.is_open || seq.filled[layer] >= source.at));
   }
   table.pieces.push_back(piece);
 }
@@ -67,7 +83,7 @@ kvc_status Store::describe_pieces(SaveTable &table, PiecesOut &out, const Sequen
   list_pieces(out, seq, Piece::state);
   size_t kept = 0;
   for (size_t i = 0; i < out.sources.size(); i++) {
-    PiecesOut::describe(table, out.sources[i], seq, i < windows ? Piece::window : Piece::state);
+    out.describe(table, out.sources[i], seq, i < windows ? Piece::window : Piece::state);
     const SavedPiece &piece = table.pieces.back();
     const auto marks = table.marks_of(piece);
     const uint32_t nothing = piece.kind == Piece::window ? table.shape.chunk_tokens : 0;
@@ -82,15 +98,10 @@ kvc_status Store::describe_pieces(SaveTable &table, PiecesOut &out, const Sequen
   return check_goes_on(table, KVC_ERR_GONE, error);
 }
 
-kvc_status Store::save_piece(SaveWriter &writer, const SaveTable &table, const Part &part, size_t piece, const PiecesOut &out, Error &error) {
+kvc_status Store::save_piece(SaveWriter &writer, const SaveTable &table, const Sequence &seq, size_t piece, const PiecesOut &out, Error &error) {
   const PiecesOut::Source &source = out.sources[piece];
-  const SavedPiece &saved = table.pieces[piece];
-  KVC_TRY(writer.fill(saved.offset, error));
-  const kvc_status status = table.each_page(table.chunks.size() + piece, [&](const SavedPage &page) -> kvc_status {
-    if (source.held && verify_page(part, source.held, source.data, page.layer, error) != KVC_OK)
-      return fail(error, KVC_ERR_GONE, "layer %u: the page at token %llu failed its check and was dropped", page.layer, static_cast<unsigned long long>(saved.at));
-    return save_page(writer, table, page, part.layout_of(saved.kind), source.data, error);
-  });
+  KVC_TRY(writer.fill(table.pieces[piece].offset, error));
+  const kvc_status status = table.each_page(table.chunks.size() + piece, [&](const SavedPage &page) { return save_page(writer, table, page, seq, source.data, source.held, error); });
   if (status != KVC_OK) return status;
   return writer.flush(error);
 }

@@ -51,8 +51,9 @@ struct Store::PiecesOut {
     uint8_t *data;
     Ref held;  // none: open rows
   };
-  /// What the file says of it: sealed if it is signed as its chunk is.
-  static void describe(SaveTable &table, const Source &source, const Sequence &seq, Piece kind);
+  bool write_id_of(std::array<uint8_t, 16> &out, const Source &source, const Sequence &seq, Piece kind) const;
+  /// What the file says of it: sealed if it is signed as its chunk is, and has all that the sequence could have of it.
+  void describe(SaveTable &table, const Source &source, const Sequence &seq, Piece kind) const;
 
   Store &store;
   std::pmr::vector<Source> sources;

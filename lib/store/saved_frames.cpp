@@ -19,8 +19,9 @@ codec::FrameHeader saved_header(const SaveTable &table, const SavedPage &page, u
     header.write_id = page.named_by->write_id;
   }
   std::memcpy(&header.shape_tag, table.shape.fingerprint.data(), sizeof header.shape_tag);
-  header.layer = page.layer;
+  header.layer = table.number_of(page.layer);
   header.tokens = page.tokens;
+  header.head_begin = static_cast<uint16_t>(table.head_begin_of(page.layer));
   header.head_count = static_cast<uint16_t>(page.layers->kv_heads);
   const bool state = page.layers->kind == KVC_LAYER_STATE;
   header.k_dim = static_cast<uint16_t>(state ? 0 : page.layers->k_dim);
@@ -34,7 +35,7 @@ codec::FrameHeader saved_header(const SaveTable &table, const SavedPage &page, u
 kvc_status check_frame(const SaveTable &table, const SavedPage &page, const uint8_t *header, const uint8_t *k, const uint8_t *v, Error &error) {
   const auto where = [&](kvc_status status, const char *what) {
     return fail(error, status, "chunk %llu (from token %llu), layer %u: %.150s", static_cast<unsigned long long>(page.chunk),
-                static_cast<unsigned long long>(page.chunk * table.shape.chunk_tokens), page.layer, what);
+                static_cast<unsigned long long>(page.chunk * table.shape.chunk_tokens), table.number_of(page.layer), what);
   };
   Error why;
   codec::FrameHeader found;

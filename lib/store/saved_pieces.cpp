@@ -24,7 +24,7 @@ kvc_status check_marks(const SaveTable &table, const SavedPiece &piece, Error &e
     const bool there = window ? marks[i] < chunk_tokens : marks[i] != 0;
     const uint64_t needed = piece.is_open ? piece.at + (window ? marks[i] + 1 : 0) : 0;
     if (marks[i] > (window ? chunk_tokens : 1) || (there && table.filled[layers[i]] < needed) || (!window && !piece.is_open && !there))
-      return fail(error, KVC_ERR_CORRUPT, "layer %u: the mark %u of its %s at token %llu: %llu rows are filled", layers[i], marks[i], window ? "window rows" : "snapshot", wide(piece.at),
+      return fail(error, KVC_ERR_CORRUPT, "layer %u: the mark %u of its %s at token %llu: %llu rows are filled", table.number_of(layers[i]), marks[i], window ? "window rows" : "snapshot", wide(piece.at),
                   wide(table.filled[layers[i]]));
   }
   return KVC_OK;
@@ -55,6 +55,7 @@ SavedPage SaveTable::page(const SavedPiece &piece, uint32_t ordinal) const {
     page.first = piece.is_open ? mark : 0;
     page.rows = mark == shape.chunk_tokens ? 0 : piece.is_open ? rows_in(page.layer, page.chunk) - mark : shape.chunk_tokens;
     page.tokens = page.rows;
+    page.left_out = piece.is_open || page.rows == 0 ? 0 : mark;
   } else {
     page.rows = mark;
     page.tokens = static_cast<uint32_t>(piece.at - page.chunk * shape.chunk_tokens);
@@ -87,13 +88,13 @@ kvc_status check_goes_on(const SaveTable &table, kvc_status status, Error &error
     for (uint64_t c = seen / chunk_tokens; seen < end && c * chunk_tokens < end; c++) {
       const SavedPiece *const piece = table.find(Piece::window, c * chunk_tokens);
       if (!piece || table.marks_of(*piece)[i] > (seen > c * chunk_tokens ? seen - c * chunk_tokens : 0))
-        return fail(error, status, "layer %u: rows of the chunk at token %llu, which its window sees, are not there", layer, wide(c * chunk_tokens));
+        return fail(error, status, "layer %u: rows of the chunk at token %llu, which its window sees, are not there", table.number_of(layer), wide(c * chunk_tokens));
     }
   }
   for (size_t i = 0; i < table.state_layers.size(); i++) {
     const uint64_t stands = table.filled[table.state_layers[i]];
     const SavedPiece *const piece = stands ? table.find(Piece::state, stands) : nullptr;
-    if (stands && (!piece || !table.marks_of(*piece)[i])) return fail(error, status, "layer %u: the snapshot at token %llu is not there", table.state_layers[i], wide(stands));
+    if (stands && (!piece || !table.marks_of(*piece)[i])) return fail(error, status, "layer %u: the snapshot at token %llu is not there", table.number_of(table.state_layers[i]), wide(stands));
   }
   return KVC_OK;
 }

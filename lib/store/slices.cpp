@@ -77,7 +77,7 @@ kvc_status Store::find_part(const Part **out, Scope &scope, const kvc_seq_option
   if (range.layer_count == scope.shape.layer_count && range.head_count == 0) return KVC_OK;
   std::lock_guard lock(mutex_);
   for (const Part &part : scope.parts)
-    if (PartRange{part.layer_begin, part.shape.layer_count, part.head_begin, part.head_count} == range) {
+    if (part.range() == range) {
       *out = &part;
       return KVC_OK;
     }

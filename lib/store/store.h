@@ -365,15 +365,15 @@ class Store final : seq::NodeSink {
   kvc_status describe_chunk(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status describe_waiting(SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
   struct PiecesOut;
-  kvc_status write_id_of(std::array<uint8_t, 16> &out, const Sequence &seq, uint64_t chunk, const uint8_t *slot, Error &error);
+  kvc_status write_id_of(std::array<uint8_t, 16> &out, const Sequence &seq, uint64_t chunk, Ref held, Error &error);
   kvc_status describe(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
   void list_pieces(PiecesOut &out, const Sequence &seq, Piece kind);
   kvc_status describe_pieces(SaveTable &table, PiecesOut &out, const Sequence &seq, Error &error);
-  kvc_status check_unsliced(const Sequence &seq, Error &error) const;
-  kvc_status check_held_page(const Sequence &seq, uint64_t chunk, uint32_t layer, const uint8_t *slot, Error &error);
-  kvc_status save_page(SaveWriter &writer, const SaveTable &table, const SavedPage &page, const ChunkLayout &layout, uint8_t *slot, Error &error);
+  kvc_status check_held_page(const Sequence &seq, Ref held, uint32_t layer, uint64_t token, Error &error);
+  void pack_page(uint8_t *to, const SaveTable &table, const SavedPage &page, const Sequence &seq, uint8_t *slot, Ref held) const;
+  kvc_status save_page(SaveWriter &writer, const SaveTable &table, const SavedPage &page, const Sequence &seq, uint8_t *slot, Ref held, Error &error);
   kvc_status save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
-  kvc_status save_piece(SaveWriter &writer, const SaveTable &table, const Part &part, size_t piece, const PiecesOut &out, Error &error);
+  kvc_status save_piece(SaveWriter &writer, const SaveTable &table, const Sequence &seq, size_t piece, const PiecesOut &out, Error &error);
   struct Restoring;
   void settle_restored(Sequence &seq, const SaveTable &table, PiecePlan &plan);
 

@@ -19,6 +19,25 @@ def save_case(g, label, filled, id_count, private=False, first_position=0, extra
                 write_ids=[g.stream(label + " write id", 16)] * sealed, named=0 if private else sealed)
 
 
+def part_case(g, label, runs, part, filled, id_count):
+    """The rank of an engine that splits the model, which has these layers and heads of it."""
+    shape = (g.F16, 16, 1, runs)
+    ids = [int(t) for t in g.np.frombuffer(g.stream(label + " ids", 4 * id_count), dtype="<i4")]
+    save = dict(scope=g.scope_name({"tenant": b"t", "model": b"golden"}, g.shape_numbers(*shape)[0]), shape=shape, part=part, private=False, first_position=0,
+                truncated_to=saves.NONE, extras=[], ids=ids, filled=list(filled), rows={})
+    for layer, (heads, k_dim, v_dim, k_dtype, v_dtype) in enumerate(saves.layers_of(saves.runs_of(save))):
+        save["rows"][layer, "k"] = g.rows(f"{label} k {layer}", filled[layer], heads, k_dim, k_dtype)
+        save["rows"][layer, "v"] = g.rows(f"{label} v {layer}", filled[layer], heads, v_dim, v_dtype)
+    sealed = min(filled) // 16
+    return dict(save, write_ids=[g.stream(label + " write id", 16)] * sealed, named=sealed)
+
+
+def part_cases(g):
+    wide, narrow = g.run(2, g.FULL, 4, 7, 5, k_dtype=g.F16, v_dtype=g.F16), g.run(2, g.FULL, 1, 3, 8, k_dtype=g.F32, v_dtype=g.F16)
+    yield part_case(g, "heads", [wide, narrow], (1, 2, 2, 2), (37, 50), 70)  # a layer of one head is in every part
+    yield part_case(g, "layers", [narrow, wide], (3, 1, 0, 0), (20,), 20)
+
+
 def pieced_case(g, label, runs, steps, id_count, awaits=(), private=False):
     """steps: (layer, begin, end) as they are appended; rows of a window layer that none brings are zero."""
     shape, kinds = (g.F16, 16, 1, runs), saves.kinds_of(runs)
@@ -60,7 +79,7 @@ def save_files(g):
     form = saves.Format(g)
     extras = [(5, 20, b"image"), (50, 3, g.stream("extra", 64))]
     cases = [save_case(g, "shared", (37, 50, 40), 70, first_position=1000, extras=extras), save_case(g, "private", (20, 20, 20), 0, private=True),
-             save_case(g, "empty", (0, 0, 0), 3)]
+             save_case(g, "empty", (0, 0, 0), 3)] + list(part_cases(g))
     for save, steps in [(save, [(layer, 0, n) for layer, n in enumerate(save["filled"]) if n]) for save in cases] + list(pieced_cases(g)):
         data = form.write(save)
         back = form.read(data)
@@ -68,6 +87,8 @@ def save_files(g):
         assert all((back["rows"][key] == array).all() for key, array in save["rows"].items() if array.size)
         dtype, chunk_tokens, rope, runs = save["shape"]
         lines = [("dtype", dtype), ("chunk_tokens", chunk_tokens), ("rope", rope)] + [("run", " ".join(map(str, r))) for r in runs]
+        if "part" in save:
+            lines.append(("part", " ".join(map(str, save["part"]))))
         lines += [("private", int(save["private"])), ("first_position", save["first_position"]), ("filled", " ".join(map(str, save["filled"]))),
                   ("write_id", save["write_ids"][0].hex() if save["write_ids"] else bytes(16).hex()),
                   ("ids", g.hexed(struct.pack(f"<{len(save['ids'])}i", *save["ids"])))]

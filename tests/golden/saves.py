@@ -3,7 +3,8 @@
 A save is a dict: scope (32 B), shape (dtype, chunk_tokens, rope, runs), private, first_position, truncated_to, extras [(first, tokens, data)],
 ids [int], filled [rows of each layer], rows {(layer, side): array [token][head][dim]}, write_ids [16 B of each sealed chunk], named (how many
 of the sealed chunks go by a name).  Where there are window or state layers also: begins [first row of each layer that is held], snapshots
-{layer: [positions]}, whose blobs are the rows of that layer, one after the other, and awaits [sealed chunks whose pieces may still come].
+{layer: [positions]}, whose blobs are the rows of that layer, one after the other, and awaits [sealed chunks whose pieces may still come].  Of a
+part also: part (layer_begin, layer_count, head_begin, head_count 0: all); filled and rows are those of its layers and heads, counted from 0.
 """
 
 import struct
@@ -30,6 +31,20 @@ def layers_of(runs):
     return [r[2:5] + r[7:9] for r in runs for _ in range(r[0])]
 
 
+def runs_of(save):
+    """Those of the shape, or of the part: its layers, with the heads that it has of them; one head is in every part."""
+    runs = save["shape"][3]
+    if "part" not in save:
+        return runs
+    (begin, count, _, heads), at, out = save["part"], 0, []
+    for r in runs:
+        first, last = max(at, begin), min(at + r[0], begin + count)
+        if first < last:
+            out.append((last - first, r[1], r[2] if r[2] == 1 or not heads else heads, *r[3:]))
+        at += r[0]
+    return out
+
+
 class Format:
     """What the two directions share: the other vectors' ways to hash and to make a frame."""
 
@@ -38,13 +53,15 @@ class Format:
 
     def frame(self, save, layer, begin, end, name, write_id, tokens=None, flags=None):
         g = self.golden
-        heads, k_dim, v_dim, k_dtype, v_dtype = layers_of(save["shape"][3])[layer]
+        heads, k_dim, v_dim, k_dtype, v_dtype = layers_of(runs_of(save))[layer]
+        part = save.get("part", (0, 0, 0, 0))
+        number, of_all = layer + part[0], layers_of(save["shape"][3])[layer + part[0]][0]
         k, v = (save["rows"][layer, side][begin:end].transpose(1, 0, 2).tobytes() for side in "kv")  # heads first
-        state = kinds_of(save["shape"][3])[layer] == STATE
+        state = kinds_of(runs_of(save))[layer] == STATE
         if flags is None:
             flags = 0 if name else PRIVATE_FRAME
-        fields = dict(flags=flags, chunk=name or bytes(32), write_id=write_id, shape_tag=g.shape_numbers(*save["shape"])[0][:8], layer=layer,
-                      tokens=tokens or end - begin, head_begin=0, head_count=heads, k_dim=0 if state else k_dim, v_dim=0 if state else v_dim,
+        fields = dict(flags=flags, chunk=name or bytes(32), write_id=write_id, shape_tag=g.shape_numbers(*save["shape"])[0][:8], layer=number,
+                      tokens=tokens or end - begin, head_begin=part[2] if of_all > 1 else 0, head_count=heads, k_dim=0 if state else k_dim, v_dim=0 if state else v_dim,
                       format=g.EXACT, codebook=0, k_dtype=k_dtype, v_dtype=v_dtype, rotation_seed=0, mean_mask=bytes(32), widths=bytes(128))
         sections = {7: (512, len(k), g.xxh3(k))}
         if v:
@@ -57,7 +74,7 @@ class Format:
 
     def sealed(self, save):
         """Complete chunks: of the layers that keep all; if there are none, of all."""
-        kinds = kinds_of(save["shape"][3])
+        kinds = kinds_of(runs_of(save))
         kept = [n for n, kind in zip(save["filled"], kinds) if kind in (FULL, LATENT)]
         return min(kept or save["filled"]), (max(kept) if kept else 0)
 
@@ -65,7 +82,7 @@ class Format:
         """[(name or None, write id, frames, open)]"""
         chunk_tokens = save["shape"][1]
         (length, most), names, out = self.sealed(save), self.names(save), []
-        kinds = kinds_of(save["shape"][3])
+        kinds = kinds_of(runs_of(save))
         for c in range(max(length // chunk_tokens, (most + chunk_tokens - 1) // chunk_tokens)):
             is_open = c >= length // chunk_tokens
             name = names[c] if c < save["named"] else None
@@ -78,7 +95,7 @@ class Format:
 
     def pieces(self, save):
         """[(at, kind, frames, open, marks)]: window rows of each chunk, then snapshots at each position."""
-        chunk_tokens, runs = save["shape"][1], save["shape"][3]
+        chunk_tokens, runs = save["shape"][1], runs_of(save)
         kinds, names = kinds_of(runs), self.names(save)
         layers = {kind: [layer for layer, k in enumerate(kinds) if k == kind] for kind in (WINDOW, STATE)}
         sealed = self.sealed(save)[0] // chunk_tokens
@@ -139,11 +156,11 @@ class Format:
         for position, kind, frames, is_open, _ in pieces:
             listed_pieces += g.u64(position, *put(frames)) + g.u32(kind, OPEN if is_open else 0, len(frames), 0)
         body += bytes(aligned(at) - at)
-        pieced = any(kind in (WINDOW, STATE) for kind in kinds_of(runs))
-        front = (b"KVCSAVE1" + g.u32(2 if pieced else 1, 512) + g.u64(aligned(at) + 16, table_end) + save["scope"] + g.shape_numbers(*save["shape"])[0]
-                 + g.u32(PRIVATE_FILE if save["private"] else 0, len(save["filled"]))
+        pieced, part = any(kind in (WINDOW, STATE) for kind in kinds_of(runs)), save.get("part")
+        front = (b"KVCSAVE1" + g.u32(3 if part else 2 if pieced else 1, 512) + g.u64(aligned(at) + 16, table_end) + save["scope"] + g.shape_numbers(*save["shape"])[0]
+                 + g.u32(PRIVATE_FILE if save["private"] else 0, len(kinds_of(runs)))
                  + g.u64(self.sealed(save)[0], len(save["ids"]), save["first_position"], save["truncated_to"], len(save["extras"]), len(chunks))
-                 + g.u32(dtype, chunk_tokens, rope, len(runs)) + g.u64(len(pieces), len(marks))).ljust(504, b"\0")
+                 + g.u32(dtype, chunk_tokens, rope, len(runs)) + g.u64(len(pieces), len(marks)) + g.u32(*(part or ()))).ljust(504, b"\0")
         parts += [listed, listed_pieces, g.u32(*marks)]
         table = front + g.u64(g.xxh3(front)) + b"".join(g.pad(p) for p in parts)
         assert len(table) == table_end
@@ -152,10 +169,12 @@ class Format:
     def read(self, data):
         """The save that `data` holds; AssertionError where it is not one."""
         g = self.golden
-        assert data[:8] == b"KVCSAVE1" and data[8:16] in (g.u32(1, 512), g.u32(2, 512)) and data[504:512] == g.u64(g.xxh3(data[:504]))
+        assert data[:8] == b"KVCSAVE1" and data[8:16] in [g.u32(version, 512) for version in (1, 2, 3)] and data[504:512] == g.u64(g.xxh3(data[:504]))
         file_bytes, table_end = struct.unpack_from("<QQ", data, 16)
         flags, layers, length, ids, first_position, truncated_to, extras, chunks = struct.unpack_from("<II6Q", data, 96)
-        dtype, chunk_tokens, rope, run_count, pieces, marks = struct.unpack_from("<4I2Q", data, 152)
+        dtype, chunk_tokens, rope, run_count, pieces, marks, *part_of = struct.unpack_from("<4I2Q4I", data, 152)
+        of_part = dict(part=tuple(part_of)) if data[8] == 3 else {}
+        assert of_part or not any(part_of)
         assert file_bytes == len(data) and data[-8:] == b"KVCSAVEE" and data[-16:-8] == g.u64(g.xxh3(data[:table_end]))
         at = 512
 
@@ -166,32 +185,34 @@ class Format:
             return [struct.unpack_from("<" + form, data, begin + size * i) for i in range(count)]
 
         runs = part("9I", run_count)
-        filled = [n for n, in part("Q", layers)]
+        filled = [n for n, in part("Q", part_of[1] if of_part else layers)]
         extras = [(first, count, text[:size]) for first, count, size, _, text in part("QQII64s", extras)]
         ids = [i for i, in part("i", ids)]
         chunks = part("32s16sQQIIQ", chunks)
         pieces, marks = part("QQQIIII", pieces), [m for m, in part("I", marks)]
         assert at == table_end and data[64:96] == g.shape_numbers(dtype, chunk_tokens, rope, runs)[0]
-        assert length == self.sealed(dict(shape=(dtype, chunk_tokens, rope, runs), filled=filled))[0]
-        pieced = any(kind in (WINDOW, STATE) for kind in kinds_of(runs))
-        assert pieced == (data[8] == 2)
+        shape = (dtype, chunk_tokens, rope, runs)
+        assert length == self.sealed(dict(shape=shape, filled=filled, **of_part))[0] and layers == len(kinds_of(runs))
+        pieced, runs = any(kind in (WINDOW, STATE) for kind in kinds_of(runs)), runs_of(dict(shape=shape, **of_part))
+        assert of_part or pieced == (data[8] == 2)
+        first_layer = part_of[0]
         rows = {}
         for name, write_id, offset, size, count, _, _ in chunks:
             end = offset + size
             for _ in range(count):
-                offset = self.read_frame(data, offset, runs, name, write_id, rows)
+                offset = self.read_frame(data, offset, runs, name, write_id, rows, first_layer)
             assert offset == end
-        begins, snapshots = self.read_pieces(data, pieces, marks, chunks, runs, chunk_tokens, rows)
+        begins, snapshots = self.read_pieces(data, pieces, marks, chunks, runs, chunk_tokens, rows, first_layer)
         for (layer, side), held in rows.items():
             left_out = filled[layer] - sum(len(part) for part in held)
             if kinds_of(runs)[layer] == WINDOW and left_out:
                 held.insert(0, g.np.zeros((left_out, *held[0].shape[1:]), held[0].dtype))
         more = dict(begins=begins, snapshots=snapshots, awaits=[i for i, c in enumerate(chunks) if c[5] & AWAITS]) if pieced else {}
-        return dict(scope=data[32:64], shape=(dtype, chunk_tokens, rope, runs), private=bool(flags & PRIVATE_FILE), first_position=first_position,
+        return dict(scope=data[32:64], shape=shape, **of_part, private=bool(flags & PRIVATE_FILE), first_position=first_position,
                     truncated_to=truncated_to, extras=extras, ids=ids, filled=filled, named=sum(c[0] != bytes(32) for c in chunks),
                     rows={key: g.np.concatenate(parts) for key, parts in rows.items()}, write_ids=[c[1] for c in chunks if not c[5] & OPEN], **more)
 
-    def read_pieces(self, data, pieces, marks, chunks, runs, chunk_tokens, rows):
+    def read_pieces(self, data, pieces, marks, chunks, runs, chunk_tokens, rows, first_layer):
         """The first row of each window layer, and where each state layer has snapshots; their bytes join `rows`."""
         kinds = kinds_of(runs)
         begins, snapshots = [0] * len(kinds), {layer: [] for layer, kind in enumerate(kinds) if kind == STATE}
@@ -206,16 +227,17 @@ class Format:
                     continue
                 if kind == WINDOW and mark:
                     begins[layer] = position + mark
-                offset = self.read_frame(data, offset, runs, name, write_id, rows)
+                offset = self.read_frame(data, offset, runs, name, write_id, rows, first_layer)
             assert offset == end
         assert not marks
         return begins, snapshots
 
-    def read_frame(self, data, at, runs, name, write_id, rows):
+    def read_frame(self, data, at, runs, name, write_id, rows, first_layer):
         g = self.golden
         head = data[at:at + 512]
         assert head[504:] == g.u64(g.xxh3(head[:504])) and head[16:48] == name and head[48:64] == write_id
-        layer, tokens = struct.unpack_from("<II", head, 72)
+        number, tokens = struct.unpack_from("<II", head, 72)
+        layer = number - first_layer
         heads, *dims_and_dtypes = layers_of(runs)[layer]
         end = at + 512
         for side, dim, dtype, kind in zip("kv", dims_and_dtypes[:2], dims_and_dtypes[2:], (7, 8)):

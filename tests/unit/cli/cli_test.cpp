@@ -56,7 +56,7 @@ struct CliTest : testing::Test {
 TEST_F(CliTest, info_says_what_a_build_has_and_what_a_file_holds) {
   const Said build = kvc("info");
   EXPECT_EQ(build.status, 0) << build.text;
-  for (const char *words : {"features", "kernels", "base", "(in use)", "versions 1 and 2"}) EXPECT_TRUE(build.has(words)) << words << ": " << build.text;
+  for (const char *words : {"features", "kernels", "base", "(in use)", "versions 1 to 3"}) EXPECT_TRUE(build.has(words)) << words << ": " << build.text;
   save();
   const Said file = kvc("info " + path);
   EXPECT_EQ(file.status, 0) << file.text;

@@ -174,16 +174,6 @@ TEST_F(PartsBranch, private_sequences_of_a_part_are_found_by_nobody) {
   EXPECT_EQ(store_info(host.store).memory_used, 0u);
 }
 
-TEST_F(PartsBranch, what_is_not_built_of_parts_is_refused_by_name) {
-  write(2, 40);
-  const std::string path = testing::TempDir() + "kvc_parts_save";
-  host.expect_refused(kvc_seq_save(writers[0], path.c_str(), nullptr, &host.error), KVC_ERR_UNSUPPORTED, {"part"});
-  uint64_t length = 0;
-  SeqHandle seq = host.match(whole, tokens, &length);
-  ASSERT_EQ(length, 32u);
-  host.expect_refused(kvc_seq_save(seq, path.c_str(), nullptr, &host.error), KVC_ERR_UNSUPPORTED, {"token 0", "in parts"});
-}
-
 TEST_F(PartsBranch, a_chunk_is_told_of_once_when_all_of_it_is_there) {
   kvc_queue *queue = nullptr;
   ASSERT_EQ(kvc_queue_create(&queue, host.store, nullptr, &host.error), KVC_OK) << host.error.message;

@@ -26,13 +26,14 @@ struct PartsHost {
   ScopeHandle scope;
   int32_t fresh = 1000;  // salt of sequences that only make pressure
 
-  explicit PartsHost(std::vector<kvc_layer> of = {full_layers(4, heads, k_dim, v_dim)}, uint64_t memory_bytes = 4u << 20, uint32_t flags = 0) {
+  explicit PartsHost(std::vector<kvc_layer> of = {full_layers(4, heads, k_dim, v_dim)}, uint64_t memory_bytes = 4u << 20, uint32_t flags = 0, kvc::io::FileSystem *files = nullptr) {
     for (const kvc_layer &run : of)
       for (uint32_t i = 0; i < run.count; i++) layers.push_back(run), layers.back().count = 1;
     auto options = sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = memory_bytes, options.lease_ms = 1000, options.flags = flags;
     kvc::store::Seams seams;
     seams.clock = &clock;
+    if (files) seams.files = files;
     store = open_with(seams, options);
     auto shape = sized<kvc_shape>();
     shape.dtype = KVC_F16, shape.chunk_tokens = chunk, shape.layers = layers.data(), shape.layer_runs = layers.size();
@@ -40,6 +41,8 @@ struct PartsHost {
     scope_options.model = "split", scope_options.shape = &shape;
     EXPECT_EQ(kvc_scope_create(scope.out(), store, &scope_options, &error), KVC_OK) << error.message;
   }
+  /// One that saves to a disk in memory.
+  explicit PartsHost(kvc::io::FileSystem &files, std::vector<kvc_layer> of = {full_layers(4, heads, k_dim, v_dim)}) : PartsHost(std::move(of), 4u << 20, 0, &files) {}
   static kvc_seq_options options_of(const Range &r, uint8_t engine, uint32_t flags = 0) {
     auto o = sized<kvc_seq_options>();
     o.flags = flags;

@@ -13,7 +13,7 @@ struct Vector {
     uint32_t layer;
     uint64_t begin, end;
   };
-  std::vector<kvc_layer> runs, layers;  // and one entry a layer
+  std::vector<kvc_layer> runs, layers;  // and one entry a layer of the part
   std::vector<Step> steps;
   kvc_shape shape = sized<kvc_shape>();
   std::vector<uint64_t> filled;
@@ -29,6 +29,10 @@ struct Vector {
       std::istringstream(line) >> layer.count >> layer.kind >> layer.kv_heads >> layer.k_dim >> layer.v_dim >> layer.rope_dim >> layer.window >> layer.k_dtype >> layer.v_dtype;
       runs.push_back(layer);
       layers.insert(layers.end(), layer.count, layer);
+    }
+    for (const std::string &line : record.list("part")) {
+      std::istringstream(line) >> options.layer_begin >> options.layer_count >> options.head_begin >> options.head_count;
+      layers = {layers.begin() + options.layer_begin, layers.begin() + options.layer_begin + options.layer_count};
     }
     for (const std::string &line : record.list("step")) {
       Step step{};
@@ -86,7 +90,15 @@ struct Vector {
     const auto of_k = part(k, step), of_v = part(v, step);
     r.k.data = of_k.data(), r.k.bytes = of_k.size();
     if (!of_v.empty()) r.v.data = of_v.data(), r.v.bytes = of_v.size();
+    r.layer_begin += options.layer_begin;
+    if (layers[steps[step].layer].kv_heads > 1) r.head_begin = options.head_begin, r.head_count = options.head_count;
     return r;
+  }
+  /// How to restore it: into a sequence of the same part.
+  kvc_seq_options part_options() const {
+    auto out = sized<kvc_seq_options>();
+    out.layer_begin = options.layer_begin, out.layer_count = options.layer_count, out.head_begin = options.head_begin, out.head_count = options.head_count;
+    return out;
   }
 };
 
@@ -132,7 +144,8 @@ TEST(SaveGolden, what_the_format_says_is_restored) {
     disk.put("a", vector.file);
     GoldenHost host(disk, vector);
     SeqHandle seq;
-    ASSERT_EQ(kvc_seq_restore(seq.out(), host.scope, "disk/a", nullptr, nullptr, &host.error), KVC_OK) << host.error.message;
+    const kvc_seq_options part = vector.part_options();
+    ASSERT_EQ(kvc_seq_restore(seq.out(), host.scope, "disk/a", &part, nullptr, &host.error), KVC_OK) << host.error.message;
     auto info = sized<kvc_seq_info>();
     ASSERT_EQ(kvc_seq_get_info(&info, seq, &host.error), KVC_OK) << host.error.message;
     EXPECT_EQ(info.tokens, vector.length());
