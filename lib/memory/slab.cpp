@@ -37,7 +37,6 @@ struct Books {
   SmallSlots small;
   uint64_t used_bytes = 0;
 
-  uint64_t free_bytes() const { return extents.free_units() * kUnitBytes + small.free_bytes(); }
   uint64_t largest_free_bytes() const { return std::max(extents.largest_units() * kUnitBytes, small.largest_free_bytes()); }
 
   /// All that may throw, so that nothing after it does.  False: no slot is left.
@@ -102,22 +101,16 @@ kvc_status Slab::take(SlotId *out, uint64_t bytes, base::Error &error) {
   if (bytes == 0 || bytes > capacity) {
     return base::fail(error, KVC_ERR_ARGUMENT, "slot of %" PRIu64 " bytes: the arena holds from 1 to %" PRIu64, bytes, capacity);
   }
-  if (KVC_FAULT("memory.slab.take")) return base::fail(error, KVC_ERR_FULL, "slot of %" PRIu64 " bytes: injected", bytes);
+  if (KVC_FAULT("memory.slab.take")) return KVC_ERR_FULL;
   Place place;
   Books &books = *impl_->books;
   const std::lock_guard lock(impl_->mutex);
   try {
-    if (!books.reserve()) {
-      return base::fail(error, KVC_ERR_FULL, "slot of %" PRIu64 " bytes: all %" PRIu64 " slots are in use", bytes, books.slots.slot_max());
-    }
+    if (!books.reserve()) return KVC_ERR_FULL;
   } catch (const std::bad_alloc &) {
     return base::fail(error, KVC_ERR_NO_MEMORY, "slot of %" PRIu64 " bytes: no memory to keep its books", bytes);
   }
-  if (!books.place(bytes, &place)) {
-    return base::fail(error, KVC_ERR_FULL,
-                      "slot of %" PRIu64 " bytes: %" PRIu64 " of %" PRIu64 " bytes are free, at most %" PRIu64 " of them in one piece", bytes,
-                      books.free_bytes(), capacity, books.largest_free_bytes());
-  }
+  if (!books.place(bytes, &place)) return KVC_ERR_FULL;
   books.used_bytes += slot_bytes(place);
   unpoison(impl_->arena.data() + place.offset_bytes, slot_bytes(place));
   *out = books.slots.acquire(place);

@@ -30,7 +30,7 @@ class Slab {
   /// What Arena::open says; NO_MEMORY when the resource refuses.
   [[nodiscard]] kvc_status open(const ArenaOptions &options, bool zero_on_release, Resource &resource, base::Error &error);
 
-  /// FULL: no contiguous room for `bytes` now (the message says how much is free); the caller evicts and tries again.
+  /// FULL: no contiguous room for `bytes` now; the caller evicts and tries again, thousands of times a second, so that it has no message.
   /// NO_MEMORY: no room for the bookkeeping.
   /// ARGUMENT: 0 bytes, or more than the arena could ever hold.
   /// 64-byte aligned (4 KiB for slots above 32 KiB).  Fault point "memory.slab.take" (gives FULL).  A failed call changes nothing, `*out` included.

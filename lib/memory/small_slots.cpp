@@ -66,7 +66,6 @@ bool SmallSlots::carve(uint32_t size_class) noexcept {
     slab.free_slots[slot / 64] = left >= 64 ? UINT64_MAX : (uint64_t{1} << left) - 1;
     slab.free_words |= 1u << (slot / 64);
   }
-  free_bytes_ += units * kUnitBytes;
   link(index);
   return true;
 }
@@ -85,9 +84,7 @@ bool SmallSlots::take(uint32_t *size_class, uint64_t *offset_bytes, uint32_t *sl
   if (slab.free_slots[word] == 0) slab.free_words &= ~(1u << word);
   ++slab.live_count;
   if (slab.live_count == slab.slot_count) unlink(index);
-  const uint64_t slot_bytes = class_bytes(*size_class);
-  free_bytes_ -= slot_bytes;
-  *offset_bytes = slab.begin_unit * kUnitBytes + (word * 64 + bit) * slot_bytes;
+  *offset_bytes = slab.begin_unit * kUnitBytes + (word * 64 + bit) * class_bytes(*size_class);
   *slab_index = index;
   return true;
 }
@@ -102,10 +99,8 @@ void SmallSlots::give(uint32_t index, uint64_t offset_bytes) noexcept {
   slab.free_slots[slot / 64] |= uint64_t{1} << (slot % 64);
   slab.free_words |= 1u << (slot / 64);
   --slab.live_count;
-  free_bytes_ += slot_bytes;
   if (slab.live_count > 0) return;
   unlink(index);
-  free_bytes_ -= slab.unit_count * kUnitBytes;
   extents_.give(slab.begin_unit, slab.unit_count);
   slab.next = unused_slab_;
   unused_slab_ = index + 1;

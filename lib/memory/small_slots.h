@@ -22,8 +22,6 @@ class SmallSlots {
   [[nodiscard]] bool take(uint32_t *size_class, uint64_t *offset_bytes, uint32_t *slab) noexcept;
   void give(uint32_t slab, uint64_t offset_bytes) noexcept;
 
-  /// Bytes of all slabs that are in no live slot, tails included.
-  uint64_t free_bytes() const { return free_bytes_; }
   /// Of the largest class with a free slot in some slab; 0: none.
   uint64_t largest_free_bytes() const;
 
@@ -52,7 +50,6 @@ class SmallSlots {
   ChunkedTable<Slab, 64> slabs_;
   uint64_t slab_count_ = 0;    // records [0, slab_count_) were used before
   uint32_t unused_slab_ = 0;  // + 1, 0: none
-  uint64_t free_bytes_ = 0;
 };
 
 }  // namespace kvc::memory
