@@ -12,8 +12,10 @@ void write_error(kvc_error *user, const Error &error, kvc_status status) {
   out.status = status;
   out.retry = base::retry_of(status, error);
   out.system_error = error.system_error;
-  std::memcpy(out.message, error.message, std::min(sizeof out.message, sizeof error.message));
-  std::memcpy(user, &out, std::min<size_t>(out.size, sizeof out));
+  std::memcpy(out.message, error.message, std::strlen(error.message));
+  const size_t bytes = std::min<size_t>(out.size, sizeof out);
+  std::memcpy(user, &out, bytes);
+  if (bytes > offsetof(kvc_error, message)) reinterpret_cast<char *>(user)[bytes - 1] = '\0';  // of a size that cuts it, too
 }
 
 kvc_status store_of(Store **out, const kvc_store *handle, Error &error) {

@@ -155,7 +155,7 @@ kvc_status with_result(kvc_result *user, uint32_t operation, const kvc_call *cal
   const kvc_status status = caught(error, [&] { return body(result); });
   if (user) result.elapsed_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count());
   end_result(result, status, error);
-  if (user && !whole) std::memcpy(static_cast<void *>(user), &ours, user->size);
+  if (user && !whole) store::give_result(*user, ours, user->size);
   return status;
 }
 

@@ -8,10 +8,11 @@ namespace kvc::base {
 /// Why something failed.  Lives on the stack of the API call, is passed down by reference and copied into the caller's kvc_error once,
 /// so that no status is lost between layers and nothing is thread-local.
 struct Error {
+  Error() { message[0] = '\0'; }  // most never say more: calls of a few hundred ns make several
   kvc_status status = KVC_OK;
   int32_t system_error = 0;
   bool never = false;  // the same call will fail again, whatever else the status may mean
-  char message[240] = {};
+  char message[240];
 };
 
 /// Fills `error` and returns `status`, so that a failure is one line: return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %u", ...).

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kernels/rows.h"
@@ -81,7 +82,7 @@ void Store::verify_node(const Pinned &node, kvc_verify_info &info) {
     info.pages_read++;
     info.bytes_read += bytes;
     const kvc_status status = check(bad);
-    if (status != KVC_OK && info.pages_bad++ == 0) std::copy(std::begin(bad.message), std::end(bad.message), info.first_bad);
+    if (status != KVC_OK && info.pages_bad++ == 0) std::strcpy(info.first_bad, bad.message);  // of one size
     return status;
   };
   const seq::Node &held = index_->node(node.ref);

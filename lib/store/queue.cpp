@@ -298,7 +298,7 @@ size_t Queues::take(kvc_result *results, size_t capacity, Queue &queue) {
     if (!task) break;
     auto *to = reinterpret_cast<kvc_result *>(reinterpret_cast<char *>(results) + n * size);
     task->result.size = size;
-    std::memcpy(static_cast<void *>(to), &task->result, std::min<size_t>(size, sizeof task->result));
+    give_result(*to, task->result, size);
     queue.free.push_back(task);
   }
   queue.in_flight -= static_cast<uint32_t>(n);

@@ -32,6 +32,13 @@ inline void end_result(kvc_result &result, kvc_status status, const base::Error 
   std::memcpy(result.message, error.message, bytes);
 }
 
+/// Into a host's struct of its size, which may cut the message.
+inline void give_result(kvc_result &to, const kvc_result &from, uint32_t size) {
+  const size_t bytes = std::min<size_t>(size, sizeof from);
+  std::memcpy(static_cast<void *>(&to), &from, bytes);
+  if (bytes > offsetof(kvc_result, message)) reinterpret_cast<char *>(&to)[bytes - 1] = '\0';
+}
+
 /// The call itself, read and checked.  It holds its scope; its sequence is held by the task.
 class Work {
  public:

@@ -61,6 +61,19 @@ TEST_F(QueueRules, a_message_that_is_cut_for_the_result_ends_behind_a_whole_char
   }
 }
 
+TEST_F(QueueRules, a_message_that_a_result_of_a_smaller_size_cuts_still_ends) {
+  const kvc_call call = queued(queue, 1);
+  ASSERT_EQ(kvc_seq_save(seq, "/nonexistent/directory/of/a/long/name", &call, &error), KVC_OK) << error.message;
+  kvc_result result;
+  std::memset(&result, 0xEE, sizeof result);
+  result.size = offsetof(kvc_result, message) + 8;
+  size_t count = 0;
+  ASSERT_EQ(kvc_queue_drain(&result, 1, &count, queue, 5000000, &error), KVC_OK) << error.message;
+  ASSERT_EQ(count, 1u);
+  EXPECT_EQ(strnlen(result.message, 8), 7u);
+  EXPECT_EQ(static_cast<uint8_t>(result.message[8]), 0xEE);
+}
+
 TEST_F(QueueRules, calls_on_one_sequence_run_in_the_order_in_which_they_were_made) {
   for (uint64_t i = 0; i < 6; i++) ASSERT_EQ(append(i, 1, queued(queue, i)), KVC_OK) << error.message;
   Rows in(6), out(6);

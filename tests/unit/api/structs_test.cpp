@@ -166,6 +166,9 @@ TEST_F(StructsTest, the_error_struct_is_written_as_far_as_it_reaches_and_only_on
     if (size >= 8) {
       EXPECT_EQ(reinterpret_cast<kvc_error *>(at.data())->status, KVC_ERR_RANGE);
     }
+    if (end > offsetof(kvc_error, message)) {
+      EXPECT_NE(std::find(at.begin() + offsetof(kvc_error, message), at.begin() + static_cast<int64_t>(end), 0), at.begin() + static_cast<int64_t>(end)) << "size " << size << ": a message without an end";
+    }
     const std::vector<uint8_t> before = at;
     EXPECT_EQ(kvc_seq_truncate(seq, 16, reinterpret_cast<kvc_error *>(at.data())), KVC_OK);
     EXPECT_EQ(at, before);
