@@ -394,7 +394,7 @@ std::string Scenario::snapshot(bool held_only) {
   if (!conditions_.tight) put_number(all, info.memory_pinned);  // there slabs are cut up by what had to go
   if (!conditions_.tight && !held_only) put_number(all, info.memory_used), put_number(all, info.object_count);  // how many of the others had to go may differ
   for (kvc_seq **seq : sequences()) snapshot_rows(all, *seq);
-  snapshot_beside(all);
+  snapshot_beside(all, held_only);
   if (!held_only) all += told();
   if (!objects_ || held_only) return all;
   kvc_object_entry entries[8];

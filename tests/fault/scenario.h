@@ -28,6 +28,7 @@ class Scenario {
     std::function<kvc_status()> call;
     bool prepares = false;  // sets the conditions up: nothing is to fail in it
     bool evicts = false;    // what nobody holds makes room for it first, also when it then fails
+    bool beside = false;    // on a model with window or state layers, whose rows are not among the pages
   };
   /// What a read of a chunk's part in one layer gives; nothing: it is gone.
   struct Page {
@@ -77,7 +78,7 @@ class Scenario {
   kvc_status put_value(kvc_scope *scope, const std::string &key, size_t bytes);
   kvc_status gather(kvc_seq *seq, int runs, bool blocks, bool list, kvc_queue *queue = nullptr);
   void snapshot_rows(std::string &to, kvc_seq *seq);
-  void snapshot_beside(std::string &to);
+  void snapshot_beside(std::string &to, bool held_only);
   std::string told();
   kvc_status append_beside(kvc_seq *seq, uint64_t begin, uint64_t end, uint64_t window_begin, bool snapshot, uint64_t writer);
   kvc_status create_beside(kvc_scope **out, const char *name, std::vector<uint32_t> kinds);

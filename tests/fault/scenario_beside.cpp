@@ -64,6 +64,7 @@ kvc_status Scenario::create_beside(kvc_scope **out, const char *name, std::vecto
 
 /// Sequences whose layers differ: what is appended, matched, branched and saved of them has pieces beside its chunks.
 void Scenario::add_beside() {
+  const size_t before = steps_.size();
   add("scope_create of a model with windows and states", [this] { return create_beside(&hybrid_, "hybrid", {full_layer, window_layer, state_layer}); });
   add("seq_create of that model", [this] { return kvc_seq_create(&beside_, hybrid_, nullptr, &error_); });
   add("append rows, window rows and a snapshot", [this] { return append_beside(beside_, 0, 32, 0, true, 30); });
@@ -118,6 +119,7 @@ void Scenario::add_beside() {
       if (i < 16 || i % 5) positions.push_back(i);
     return kvc_seq_compact(windowed_, positions.data(), positions.size(), &error_);
   });
+  for (size_t i = before; i < steps_.size(); i++) steps_[i].beside = true;
 }
 
 void Scenario::add_events() {
@@ -150,13 +152,14 @@ std::string Scenario::told() {
   return all;
 }
 
-void Scenario::snapshot_beside(std::string &to) {
+void Scenario::snapshot_beside(std::string &to, bool held_only) {
   for (kvc_seq **seq : beside_sequences()) {
     if (!*seq) continue;
     kvc_seq_info info;
     KVC_INIT(&info);
     put_number(to, static_cast<uint64_t>(kvc_seq_get_info(&info, *seq, &error_)));
-    for (const uint64_t number : {info.tokens, info.tokens_given, info.tokens_sealed, info.tokens_held, info.tokens_shareable, info.tokens_end}) put_number(to, number);
+    for (const uint64_t number : {info.tokens, info.tokens_given, info.tokens_sealed, info.tokens_held, info.tokens_shareable}) put_number(to, number);
+    if (!held_only && !conditions_.tight) put_number(to, info.tokens_end);  // pieces behind the position may go
     for (const uint32_t kind : {full_layer, window_layer, state_layer}) {
       BesideRows rows(kind, kind == window_layer && info.tokens > kWindow ? info.tokens + 1 - kWindow : 0, 200, 0);
       rows.rows.token_count = KVC_ALL;
