@@ -46,3 +46,22 @@ def test_rows_outside_of_a_part_are_refused_by_number(scope, model):
 def test_write_ids_have_16_bytes(scope):
     with pytest.raises((kvc.ArgumentError, ValueError, TypeError)):
         scope.sequence(part=heads(0, b"short"))
+
+
+def test_each_rank_saves_its_part_and_they_are_one_chunk_again(scope, model, tmp_path):
+    write_id = os.urandom(16)
+    for rank in range(HEADS):
+        with scope.sequence(part=heads(rank, write_id)) as seq:
+            seq.append(model.tokens, [kvc.Rows.of(k=model.k[:, :, rank:rank + 1], v=model.v[:, :, rank:rank + 1], head_begin=rank)])
+            seq.save(tmp_path / str(rank))
+    scope.clear()
+    assert scope.match(model.tokens, peek=True)[1].tokens == 0
+    with pytest.raises(kvc.ShapeError, match="the file holds layers .*the options name all layers and heads"):
+        scope.restore(tmp_path / "0")
+    ranks = [scope.restore(tmp_path / str(rank), part=heads(rank, write_id)) for rank in range(HEADS)]
+    assert all(rank.info().tokens == len(model.tokens) for rank in ranks)
+    seq, info = scope.match(model.tokens)
+    assert info.tokens == 192
+    k, v = model.poisoned()
+    seq.gather([kvc.Rows.of(k=k[:, :192], v=v[:, :192])])
+    check(model, k, v, 192)

@@ -278,10 +278,10 @@ class Queue(Handle):
         """Seq.save."""
         return self._start(_native.queued_save, seq, (os.fsencode(path),), _result, more, timeout_us)
 
-    def restore(self, scope: Scope, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, more: bool = False,
-                timeout_us: int = 0) -> Call[Seq]:
+    def restore(self, scope: Scope, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, part: Part | None = None,
+                more: bool = False, timeout_us: int = 0) -> Call[Seq]:
         """Scope.restore."""
-        arguments = (os.fsencode(path), _options(private, lease_ms))
+        arguments = (os.fsencode(path), _options(private, lease_ms, part=part))
         return self._start(_native.queued_restore, scope, arguments, partial(_seq, scope), more, timeout_us)
 
     def publish(self, seq: Seq, name: bytes | str, *, lease_ms: int = 0, more: bool = False, timeout_us: int = 0) -> Call[Result]:

@@ -103,9 +103,10 @@ class Scope(Handle):
         """Frees what a name holds; either side may."""
         _native.kvc_seq_withdraw(self._handle, _name(name))
 
-    def restore(self, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, timeout_us: int = 0) -> Seq:
-        """A sequence from a file that Seq.save wrote in an equal scope; chunks that are held already are not read."""
-        return Seq(self, _native.kvc_seq_restore(self._handle, os.fsencode(path), _options(private, lease_ms), timeout_us))
+    def restore(self, path: str | bytes | os.PathLike[str], *, private: bool = False, lease_ms: int = 0, part: Part | None = None,
+                timeout_us: int = 0) -> Seq:
+        """A sequence from a file that Seq.save wrote in an equal scope; chunks that are held already are not read.  part: that of the saved one."""
+        return Seq(self, _native.kvc_seq_restore(self._handle, os.fsencode(path), _options(private, lease_ms, part=part), timeout_us))
 
     # ---- objects
 
