@@ -19,18 +19,25 @@ std::vector<kvc_layer> layers_of(bool is_pieced) {
   return is_pieced ? std::vector{full, window, state} : std::vector{full};
 }
 
+/// A layer of what is saved, by its number in the shape, and its first head there.
+struct Layer {
+  kvc_layer layer;
+  uint32_t number, head_begin;
+};
+
 /// Rows [begin, end) of one layer, and the memory that they are in.
 struct LayerRows {
   std::vector<uint8_t> k, v;
   kvc_rows rows;
 
-  LayerRows(const kvc_layer &layer, uint32_t number, uint64_t begin, uint64_t end, uint8_t fill) {
+  LayerRows(const Layer &of, uint64_t begin, uint64_t end, uint8_t fill) {
+    const auto &[layer, number, head_begin] = of;
     const bool state = layer.kind == KVC_LAYER_STATE;
     const uint64_t count = state ? 1 : end - begin, element = state ? 1 : 2;
     k.assign(count * layer.kv_heads * layer.k_dim * element, fill), v.assign(count * layer.kv_heads * layer.v_dim * element, fill);
     for (size_t i = 0; fill && i < k.size(); i++) k[i] = static_cast<uint8_t>(i * 7 + number + fill);
     KVC_INIT(&rows);
-    rows.layer_begin = number, rows.layer_count = 1, rows.token_begin = begin, rows.token_count = end - begin;
+    rows.layer_begin = number, rows.layer_count = 1, rows.head_begin = head_begin, rows.head_count = layer.kv_heads, rows.token_begin = begin, rows.token_count = end - begin;
     rows.k.data = k.data(), rows.k.bytes = k.size(), rows.v.data = v.data(), rows.v.bytes = v.size();
   }
 };
@@ -38,15 +45,25 @@ struct LayerRows {
 /// A store with a sequence that no restore may touch.
 struct Host {
   const std::vector<kvc_layer> runs;
-  std::vector<kvc_layer> layers;  // one entry each
+  std::vector<Layer> layers;  // of the part
+  kvc_seq_options part;
   kvc_error error;
   kvc_store *store = nullptr;
   kvc_scope *scope = nullptr;
   kvc_seq *mine = nullptr;
   std::vector<uint64_t> before;
 
-  explicit Host(bool is_pieced) : runs(layers_of(is_pieced)) {
-    for (const kvc_layer &run : runs) layers.insert(layers.end(), run.count, run);
+  /// Of a part: the second head of all layers behind the first.
+  explicit Host(bool is_pieced, bool is_part = false) : runs(layers_of(is_pieced)) {
+    KVC_INIT(&part);
+    if (is_part) part.layer_begin = 1, part.layer_count = is_pieced ? 3 : 1, part.head_begin = part.head_count = 1;
+    uint32_t number = 0;
+    for (const kvc_layer &run : runs)
+      for (uint32_t i = 0; i < run.count; i++, number++) {
+        const bool split = is_part && run.kv_heads > 1;
+        if (!is_part || number > 0) layers.push_back({run, number, split ? 1u : 0u});
+        if (split && number > 0) layers.back().layer.kv_heads = 1;
+      }
     KVC_INIT(&error);
     kvc_store_options options;
     KVC_INIT(&options);
@@ -64,8 +81,7 @@ struct Host {
     KVC_INIT(&names);
     names.model = "fuzz", names.shape = &shape;
     FUZZ_CHECK(kvc_scope_create(&scope, store, &names, &error) == KVC_OK);
-    kvc_seq_options seq_options;
-    KVC_INIT(&seq_options);
+    kvc_seq_options seq_options = part;
     seq_options.lease_ms = KVC_FOREVER, seq_options.flags = KVC_SEQ_PRIVATE;
     FUZZ_CHECK(kvc_seq_create(&mine, scope, &seq_options, &error) == KVC_OK);
     append(mine, 0, 20, 200);
@@ -77,7 +93,7 @@ struct Host {
     int32_t tokens[kTokens];
     for (uint64_t i = 0; i < kTokens; i++) tokens[i] = static_cast<int32_t>(i * 3);
     for (uint32_t l = 0; l < layers.size(); l++) {
-      const LayerRows from(layers[l], l, begin, end, fill);
+      const LayerRows from(layers[l], begin, end, fill);
       FUZZ_CHECK(kvc_append(seq, l ? nullptr : tokens + begin, l ? 0 : end - begin, &from.rows, 1, nullptr, &error) == KVC_OK);
     }
   }
@@ -90,19 +106,18 @@ struct Host {
   void check_untouched() {
     FUZZ_CHECK(counts() == before && g_disk.open_count() == 0);
     for (uint32_t l = 0; l < layers.size(); l++) {
-      const LayerRows wanted(layers[l], l, 0, 20, 200);
-      LayerRows got(layers[l], l, 0, 20, 0);
+      const LayerRows wanted(layers[l], 0, 20, 200);
+      LayerRows got(layers[l], 0, 20, 0);
       FUZZ_CHECK(kvc_gather(nullptr, mine, &got.rows, 1, nullptr, &error) == KVC_OK && got.k == wanted.k && got.v == wanted.v);
     }
   }
 };
 
 /// Two sealed chunks, open rows, an image behind some tokens, snapshots at the end of a chunk and of the rows.
-std::string saved(bool is_pieced) {
-  Host host(is_pieced);
+std::string saved(bool is_pieced, bool is_part) {
+  Host host(is_pieced, is_part);
   const kvc_extra extra{3, 20, "image", 5};
-  kvc_seq_options options;
-  KVC_INIT(&options);
+  kvc_seq_options options = host.part;
   options.extras = &extra, options.extra_count = 1;
   kvc_seq *seq = nullptr;
   FUZZ_CHECK(kvc_seq_create(&seq, host.scope, &options, &host.error) == KVC_OK);
@@ -152,10 +167,10 @@ void check_restored(Host &host, kvc_seq *seq) {
   FUZZ_CHECK(info.tokens <= 4096 && info.tokens_held == info.tokens && info.tokens_sealed <= info.tokens && info.tokens_end <= info.tokens);
   for (uint32_t l = 0; l < host.layers.size(); l++)
     for (uint64_t end = 1; end <= info.tokens; end++) {
-      LayerRows got(host.layers[l], l, end - 1, end, 0);
+      LayerRows got(host.layers[l], end - 1, end, 0);
       const kvc_status status = kvc_gather(nullptr, seq, &got.rows, 1, nullptr, &host.error);
       check_failure(status, host.error);
-      const uint32_t kind = host.layers[l].kind;
+      const uint32_t kind = host.layers[l].layer.kind;
       FUZZ_CHECK(status == KVC_OK || (kind != KVC_LAYER_FULL && (status == KVC_ERR_GONE || status == KVC_ERR_NO_SNAPSHOT || status == KVC_ERR_RANGE)));
     }
   FUZZ_CHECK(kvc_store_verify(nullptr, host.store, nullptr, &host.error) == KVC_OK);
@@ -165,18 +180,18 @@ void check_restored(Host &host, kvc_seq *seq) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const std::string good[] = {saved(false), saved(true)};
-  static Host hosts[] = {Host(false), Host(true)};
+  static const std::string good[] = {saved(false, false), saved(true, false), saved(false, true), saved(true, true)};
+  static Host hosts[] = {Host(false), Host(true), Host(false, true), Host(true, true)};
   Input input(data, size);
   const auto how = input.number<uint8_t>();
-  const bool is_pieced = how & 32;
-  Host &host = hosts[is_pieced];
-  g_disk.put("file", file_of(input, how, good[is_pieced]));
+  const int which = how >> 5 & 3;  // window and state layers too; a part alone
+  Host &host = hosts[which];
+  g_disk.put("file", file_of(input, how, good[which]));
   auto *seq = reinterpret_cast<kvc_seq *>(8);
-  const kvc_status status = kvc_seq_restore(&seq, host.scope, "disk/file", nullptr, nullptr, &host.error);
+  const kvc_status status = kvc_seq_restore(&seq, host.scope, "disk/file", &host.part, nullptr, &host.error);
   check_failure(status, host.error);
   FUZZ_CHECK((status == KVC_OK) == (seq != nullptr));
-  FUZZ_CHECK(g_disk.content("file") != good[is_pieced] || status == KVC_OK);
+  FUZZ_CHECK(g_disk.content("file") != good[which] || status == KVC_OK);
   if (seq) {
     check_restored(host, seq);
     FUZZ_CHECK(kvc_seq_release(seq, &host.error) == KVC_OK);
