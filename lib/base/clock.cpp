@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <type_traits>
+
 namespace kvc::base {
 namespace {
 
@@ -15,7 +17,8 @@ class SystemClock final : public Clock {
   bool leaps() const override { return false; }
 };
 
-// Constant-initialised and without state, so it may be used before main and after static destruction.
+// Threads of ours read it until the process is gone, also while it ends without kvc_close: it is there before main and has no destructor.
+static_assert(std::is_trivially_destructible_v<SystemClock>);
 constinit const SystemClock kSystemClock;
 
 }  // namespace

@@ -11,11 +11,13 @@ constexpr uint64_t ns_of_ms(uint64_t ms) { return ms > UINT64_MAX / 1000000u ? K
 /// Time comes in through this seam, so that a test can lapse a lease without waiting.
 class Clock {
  public:
-  virtual ~Clock() = default;
   /// Monotonic nanoseconds.  Cheap (a few ns): precision of a kernel tick is enough for leases.
   virtual uint64_t now_ns() const = 0;
   /// Who waits for a time by a clock that may leap has to look at it now and then.
   virtual bool leaps() const { return true; }
+
+ protected:
+  ~Clock() = default;  // nobody owns one by this type, and so the system's needs no end
 };
 
 /// CLOCK_MONOTONIC_COARSE.

@@ -14,7 +14,6 @@ enum class NameKind { absent, file, other };
 /// asked for.  All return an errno, 0 when done.  Names in a directory are single components.
 class FileSystem {
  public:
-  virtual ~FileSystem() = default;
   virtual int open_directory(int *fd, const char *path) = 0;
   /// To read.  A regular file under its own name: ELOOP for a symbolic link, EISDIR or ENODEV for what is no file.
   virtual int open_file(int *fd, const char *path) = 0;
@@ -35,6 +34,9 @@ class FileSystem {
   /// Both must be there.  EINVAL, ENOSYS: this file system cannot.
   virtual int exchange(int directory, const char *a, const char *b) = 0;
   virtual int unlink(int directory, const char *name) = 0;
+
+ protected:
+  ~FileSystem() = default;
 };
 
 /// The system's.

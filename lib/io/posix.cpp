@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <type_traits>
 
 #include "base/fault.h"
 #include "io/file_system.h"
@@ -93,11 +94,12 @@ class Posix final : public FileSystem {
   }
 };
 
+// Queued saves go on while a process ends.
+static_assert(std::is_trivially_destructible_v<Posix>);
+constinit Posix files;
+
 }  // namespace
 
-FileSystem &posix() {
-  static Posix files;
-  return files;
-}
+FileSystem &posix() { return files; }
 
 }  // namespace kvc::io

@@ -168,7 +168,7 @@ TEST(ResolveRun, takes_a_row_of_a_decode_step_as_the_same_row_whose_every_stride
     Rig rig(2, heads, dims[0], dims[1]);
     kvc_rows rows;
     KVC_INIT(&rows);
-    rows.layer_begin = static_cast<uint32_t>(random() % 2), rows.layer_count = rows.token_count = 1;
+    rows.layer_begin = static_cast<uint32_t>(random() % 2), rows.layer_count = 1, rows.token_count = 1;
     rows.slot_begin = random() % 3 == 0 ? uint64_t{1} << (random() % 2 ? 63 : random() % 64) : random() % 4;
     for (kvc_array *a : {&rows.k, &rows.v}) {
       a->data = random() % 50 ? kBase : reinterpret_cast<char *>(UINT64_MAX - 40);
