@@ -200,8 +200,8 @@ void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
       OpenChunk *adopted = make<OpenChunk>(&store.resource_);
       {
         std::lock_guard lock(store.mutex_);
-        const Ref found = store.index_->find_child(name, parent);
-        if (found && store.has_part(*seq.scope, found, *seq.part)) store.index_->pin(adopted->held = found);
+        const Ref found = store.find_now(name, parent);
+        if (found && store.adopts(seq, found)) store.index_->pin(adopted->held = found);
       }
       if (!adopted->held) return destroy(&store.resource_, adopted);
       if (open) replaced.push_back({c - seq.sealed, open});

@@ -39,6 +39,20 @@ void Store::lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks) {
   for (uint64_t c = seen / chunk_tokens; seq.part->window_max && c < chunks; c++) hold(c, seq::node_window);
 }
 
+/// Does a lease of its own hold this chunk, the sequence's next, or what comes behind it?  Under the lock.
+bool Store::is_leased(const Sequence &seq, Ref chunk, uint64_t number) {
+  const uint64_t now_ns = clock_.now_ns();
+  bool found = false;
+  lease_handles_.each([&](uint32_t, void *object) {
+    const Lease &lease = *static_cast<const Lease *>(object);
+    if (found || lease.chunk_count <= number || lease.deadline_ns.load(std::memory_order_relaxed) <= now_ns || index_->owner(lease.refs.front()).scope != seq.scope->id) return;
+    Ref at = lease.refs.front();
+    for (uint64_t c = lease.chunk_count - 1; c > number; c--) at = index_->parent(at);
+    found = at == chunk;
+  });
+  return found;
+}
+
 kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error) {
   if (token_begin > seq.length || (token_count != KVC_ALL && token_count > seq.length - token_begin))
     return fail(error, KVC_ERR_RANGE, "tokens [%llu, +%llu): the sequence has %llu", static_cast<unsigned long long>(token_begin), static_cast<unsigned long long>(token_count), static_cast<unsigned long long>(seq.length));
@@ -58,6 +72,7 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
     throw;
   }
   lease->tick = next_tick();
+  lease->chunk_count = chunks;
   if (chunks) {
     std::lock_guard lock(mutex_);
     index_->pin(lease->refs.back());

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "store/memory.h"
 #include "store/store.h"
@@ -32,11 +33,14 @@ struct Store::Walk {
 /// Appends to its table the chunks of the walk that are held; true when it ended because one was not.
 bool Store::walk_held(const Sequence &seq, Walk &walk) {
   Table &table = *seq.table;
+  bool waits = false;
   for (size_t want = 1; size_t n = walk.next(want); want = std::min(want * 2, Walk::batch_max)) {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < n; i++) index_->prefetch(walk.names[i]);
     for (size_t i = 0; i < n; i++) {
-      const Ref ref = index_->find_child(walk.names[i], table.refs.empty() ? Ref{} : table.refs.back());
+      const Ref parent = table.refs.empty() ? Ref{} : table.refs.back();
+      Ref ref = index_->find_child(walk.names[i], parent);
+      if (ref && (index_->node(ref).flags & seq::node_waits) && !std::exchange(waits, true)) [[unlikely]] ref = find_now(walk.names[i], parent);
       if (!ref || !has_part(*seq.scope, ref, *seq.part)) return true;
       table.refs.push_back(ref);
     }

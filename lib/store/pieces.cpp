@@ -236,32 +236,40 @@ bool Store::brings_snapshot(const Sequence &seq, uint64_t chunk) const {
 
 /// The pieces of a chunk that somebody else sealed are read from now on, where they have what the sequence needs.  Under the lock.
 void Store::use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number) {
-  const auto use = [&](OpenChunk &rows, Ref piece) {
-    if (rows.own()) {
-      open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
-      slab_.give(rows.slot);
-      rows.slot = {};
-      rows.quota.end();
-    }
-    rows.held = piece;
-    index_->pin(piece);
-  };
-  const Ref window = index_->find_piece(chunk, seq::node_window), state = index_->find_piece(chunk, seq::node_state);
+  const Ref window = index_->find_piece(chunk, seq::node_window);
   const bool joins = !seq.part->is_whole() && seq.pieces->is_pending(number);  // what it brings may be what is lacking
   if (window && covers(seq, rows_of(window), number, seq.length, {})) {
     auto &list = seq.pieces->windows;
     const auto found = place(list, number);
     if (found != list.end() && found->at == number) {
-      if (found->rows->own() && !joins) use(*found->rows, window);
+      if (found->rows->own() && !joins) use_piece_of(*found->rows, window);
     } else if (window_begin(seq.length, seq.part->window_max) < (number + 1) * seq.chunk_tokens() && !plan.spares.empty()) {
-      use(*list.insert(found, {number, plan.spares.back()})->rows, window);
+      use_piece_of(*list.insert(found, {number, plan.spares.back()})->rows, window);
       plan.spares.pop_back();
     }
   } else if (OpenChunk *const rows = Pieces::find(seq.pieces->windows, number); rows && rows->own() && !seq.pieces->is_pending(number) && window_begin(seq.length, seq.part->window_max) >= (number + 1) * seq.chunk_tokens()) {
     seq.pieces->windows.erase(place(seq.pieces->windows, number));  // no query sees them, and they are not of this chunk's writer
     open_chunk_unref(rows);
   }
-  if (OpenChunk *const rows = Pieces::find(seq.pieces->states, (number + 1) * seq.chunk_tokens()); state && rows && rows->own() && snapshot_whole(seq, rows_of(state))) use(*rows, state);
+  use_snapshot_of(seq, chunk, number);
+}
+
+void Store::use_piece_of(OpenChunk &rows, Ref piece) {
+  if (rows.own()) {
+    open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);
+    slab_.give(rows.slot);
+    rows.slot = {};
+    rows.quota.end();
+  }
+  rows.held = piece;
+  index_->pin(piece);
+}
+
+/// The sequence's snapshot at the chunk's end gives way to the chunk's.  Under the lock.
+void Store::use_snapshot_of(Sequence &seq, Ref chunk, uint64_t number) {
+  const Ref state = index_->find_piece(chunk, seq::node_state);
+  OpenChunk *const rows = Pieces::find(seq.pieces->states, (number + 1) * seq.chunk_tokens());
+  if (state && rows && rows->own() && snapshot_whole(seq, rows_of(state))) use_piece_of(*rows, state);
 }
 
 /// The rows of a sealed chunk of the sequence's own become a piece of it; true when that took a node.
@@ -336,6 +344,10 @@ void Store::settle_pieces(Sequence &seq, PiecePlan &plan) {
     if (entry.at % chunk_tokens == 0 && entry.rows->own() && snapshot_whole(seq, {entry.rows->data, {}})) seal_own(entry, Piece::state, entry.at / chunk_tokens - 1);
   std::erase_if(pieces.pending, [&](uint64_t chunk) { return (chunk + 1) * chunk_tokens <= std::min(windows_least, states_least); });
   std::lock_guard lock(mutex_);
+  for (const Pieces::Entry &entry : pieces.states) {  // those that came after their chunk, which is another writer's
+    const uint64_t chunk = entry.at / chunk_tokens - 1;
+    if (entry.rows->own() && entry.at % chunk_tokens == 0 && entry.at <= seq.sealed_tokens() && !pieces.is_pending(chunk) && snapshot_whole(seq, {entry.rows->data, {}})) use_snapshot_of(seq, seq.table->refs[chunk], chunk);
+  }
   drop_passed(seq);
   for (OpenChunk *spare : plan.spares) destroy(&resource_, spare);
   index_->unreserve(plan.nodes_reserved);

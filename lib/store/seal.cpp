@@ -91,15 +91,16 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   }
   std::lock_guard lock(mutex_);
   const Ref parent = chunk ? seq.table->refs[chunk - 1] : Ref{};
-  if (own && !seq.is_private) ref = index_->find_child(node.name, parent);
+  if (own && !seq.is_private) ref = find_now(node.name, parent);
   bool alone = seq.is_private;
   const bool is_writer = ref && own && is_of_writer(seq, open, ref);
   if (is_writer) [[unlikely]] {
     if (!has_part(*seq.scope, ref, *seq.part)) add_slice(seq, open, ref, chunk);
-  } else if (ref && own && (!has_part(*seq.scope, ref, *seq.part) || (pieces && !serves(seq, ref, chunk, seq.length, brings_snapshot(seq, chunk))))) [[unlikely]] {
+  } else if (ref && own && (!adopts(seq, ref) || (pieces && !serves(seq, ref, chunk, seq.length, brings_snapshot(seq, chunk))))) [[unlikely]] {
     // All of a chunk is more than some of it, and more than what lost that which this sequence brings: the whole chunk is that of the sequence from now on.
-    if (seq.part->is_whole() || !(index_->node(ref).flags & seq::node_partial)) index_->unname(ref);
-    else alone = true;  // no chunk mixes writers: until the other is all there, this one's rows are its own
+    const bool partial = index_->node(ref).flags & seq::node_partial;
+    if (partial ? seq.part->is_whole() : !is_leased(seq, ref, chunk)) index_->unname(ref);
+    else alone = true;  // no chunk mixes writers, and a prompt that was pinned is found: this one's rows are its own
     ref = {};
   }
   if (own && !alone && !ref) {

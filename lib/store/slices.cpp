@@ -140,6 +140,22 @@ bool Store::is_of_writer(const Sequence &seq, const OpenChunk &open, Ref ref) co
   return ref == open.cut_from || (open.own() && std::memcmp(Slice::in(slot_data(node))->write_id, open.write_id, sizeof open.write_id) == 0);
 }
 
+/// The chunk of this name, but for one that waited for its sisters until now.  Under the lock.
+Ref Store::find_now(const seq::Name &name, Ref parent) {
+  const Ref found = index_->find_child(name, parent);
+  if (!found || !(index_->node(found).flags & seq::node_waits)) return found;
+  reap(clock_.now_ns());
+  return index_->find_child(name, parent);
+}
+
+/// Can rows of the sequence give way to the chunk's?  To another writer's that waits for sisters they cannot: if those never come, none of the
+/// sequence's own could take their place.  Under the lock.
+bool Store::adopts(const Sequence &seq, Ref chunk) const {
+  const seq::Node &node = index_->node(chunk);
+  if (!has_part(*seq.scope, chunk, *seq.part)) return false;
+  return !(node.flags & seq::node_waits) || !seq.write_id_given || std::memcmp(chunk_write_id(*seq.scope, node), seq.write_id, write_id_bytes) == 0;
+}
+
 /// The rows of a part join a chunk of the same writer.  Nothing here can fail.  Under the lock.
 void Store::add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk) {
   const seq::Node &node = index_->node(ref);

@@ -52,9 +52,9 @@ struct Seams {
 /// A hold of its own on chunks and objects.
 struct Lease {
   explicit Lease(std::pmr::memory_resource *resource) : refs(resource) {}
-  std::pmr::vector<Ref> refs;
+  std::pmr::vector<Ref> refs;  // of chunks the last one first
   std::atomic<uint64_t> deadline_ns{0};
-  uint64_t tick = 0;
+  uint64_t tick = 0, chunk_count = 0;
 };
 
 struct Metrics {
@@ -301,6 +301,8 @@ class Store final : seq::NodeSink {
   bool serves(const Sequence &seq, Ref chunk, uint64_t number, uint64_t length, bool brings_snapshot) const;
   bool brings_snapshot(const Sequence &seq, uint64_t chunk) const;
   void use_pieces_of(Sequence &seq, PiecePlan &plan, Ref chunk, uint64_t number);
+  void use_piece_of(OpenChunk &rows, Ref piece);
+  void use_snapshot_of(Sequence &seq, Ref chunk, uint64_t number);
 
   // piece_slices.cpp: rows of pieces wherever they lie
   PieceRows rows_of(Ref piece) const;
@@ -342,6 +344,8 @@ class Store final : seq::NodeSink {
   Slice *split_slice(const Slice &whole, Piece piece);
   void join_slice(OpenChunk &open, Ref ref, Scope &scope, bool shared_held);
   bool is_of_writer(const Sequence &seq, const OpenChunk &open, Ref ref) const;
+  Ref find_now(const seq::Name &name, Ref parent);
+  bool adopts(const Sequence &seq, Ref chunk) const;
   void add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk);
   void release_slices(Scope &scope, const seq::Node &node) noexcept;
   uint64_t held_bytes(Ref ref) const;
@@ -359,6 +363,7 @@ class Store final : seq::NodeSink {
 
   // lease.cpp
   void lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks);
+  bool is_leased(const Sequence &seq, Ref chunk, uint64_t number);
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
 
   // save.cpp, save_pieces.cpp, restore.cpp, restore_pieces.cpp

@@ -129,7 +129,7 @@ struct Model {
     bool alone = seq.is_private, is_writer = false;
     if (!adopts && ref) {
       is_writer = !is_whole(seq.range) && ref->is_sliced && ref->write_id == seq.engine;
-      if (!is_writer && (!covers(ref->content, seq.range, KVC_LAYER_FULL) || (is_pieced(seq.range) && !serves(seq, ref, number)))) {
+      if (!is_writer && (!covers(ref->content, seq.range, KVC_LAYER_FULL) || (ref->waits && seq.engine && ref->write_id != seq.engine) || (is_pieced(seq.range) && !serves(seq, ref, number)))) {
         taken += !is_whole(seq.range) && !ref->is_partial;
         if (is_whole(seq.range) || !ref->is_partial) unname(ref);
         else alone = true;

@@ -104,6 +104,41 @@ TEST_F(LateSnapshotTest, who_has_a_name_to_itself_or_none_waits_for_nothing_and_
   host.expect_rows(second, 0, 0, 16, 1);
   state(second, 0, 16, 2);
   expect_found(16, 1);
+  for (uint32_t l = 2; l < 4; l++) host.expect_rows(second, l, 0, 16, 1);  // of whom the rows are, the snapshot is too
+}
+
+TEST_F(LateSnapshotTest, a_prompt_that_was_pinned_is_found_also_when_a_shorter_one_brings_a_snapshot_inside_of_it) {
+  for (const bool pinned : {true, false})
+    for (const bool together : {true, false}) {
+      SeqHandle longer = host.create(), shorter = host.create(), again = host.create();
+      rows(longer, 0, 96, 1);
+      state(longer, 0, 96, 1);
+      LeaseHandle lease;
+      ASSERT_EQ(kvc_seq_lease(lease.out(), longer, 0, KVC_ALL, KVC_FOREVER, nullptr, &host.error), KVC_OK) << host.error.message;
+      if (!pinned) lease.reset();
+      longer.reset();
+      if (together) {
+        Moves moves = host.sources(0, 32, 2, KVC_LAYER_FULL);
+        moves += host.sources(0, 32, 2, KVC_LAYER_STATE);
+        ASSERT_EQ(host.append(shorter, part(0, 32), moves.rows()), KVC_OK) << host.error.message;
+      } else {
+        rows(shorter, 0, 32, 2);
+        state(shorter, 0, 32, 2);
+      }
+      EXPECT_EQ(host.look(part(0, 96)).tokens, pinned ? 96u : 32u);
+      EXPECT_EQ(info_of(shorter).tokens_shareable, pinned ? 16u : 32u);
+      host.expect_rows(shorter, 0, 0, 32, Writer([](uint64_t token) { return token < 16 ? 1 : 2; }));
+      for (uint32_t l = 2; l < 4; l++) host.expect_rows(shorter, l, 0, 32, 2);
+      if (pinned) {
+        expect_found(96, 1);
+        lease.reset();
+        rows(again, 0, 32, 3);
+        state(again, 0, 32, 3);
+        EXPECT_EQ(host.look(part(0, 96)).tokens, 32u) << "no longer pinned";
+      }
+      expect_sound();
+      ASSERT_EQ(kvc_scope_clear(nullptr, host.scope, nullptr, &host.error), KVC_OK);
+    }
 }
 
 TEST_F(LateSnapshotTest, forks_and_truncates_take_a_chunk_that_waits_as_it_is) {

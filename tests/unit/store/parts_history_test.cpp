@@ -85,7 +85,7 @@ struct Model {
     if (seq.cut && !seq.is_private && seq.cut->name == name) {
       seq.sealed.push_back(seq.cut);
     } else {
-      if (ref && !covers(ref, seq.range)) {
+      if (ref && (!covers(ref, seq.range) || (ref->waits && seq.engine && ref->write_id != seq.engine))) {
         if (!is_whole(seq.range) && ref->is_sliced && seq.engine == ref->write_id) {
           merge(ref, seq.range, seq.open);
         } else {

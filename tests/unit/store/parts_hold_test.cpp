@@ -50,6 +50,25 @@ TEST(PartsHold, slices_whose_sisters_have_not_come_when_the_lease_lapses_are_dro
   }
 }
 
+TEST(PartsHold, a_slice_whose_sisters_never_come_keeps_an_engine_that_starts_again_from_nothing) {
+  for (const bool matches : {false, true}) {
+    PartsHost host;
+    const auto tokens = ids(48);
+    host.written(tp(0, 2), 1, 1, tokens).reset();  // and its engine is gone
+    SeqHandle early = host.written(tp(0, 2), 2, 2, tokens);
+    host.expect_rows(early, tp(0, 2), 0, 48, 2);
+    EXPECT_EQ(host.info(early).tokens_shareable, 0u) << "the other's sisters may still come";
+    host.clock.advance_ms(1001);  // nobody looks for room meanwhile
+    EXPECT_EQ(matches ? host.found(tp(0, 2), tokens) : 0, 0u);
+    SeqHandle first = host.written(tp(0, 2), 3, 3, tokens), second = host.written(tp(1, 2), 3, 3, tokens);
+    EXPECT_EQ(host.info(second).tokens_shareable, 48u);
+    uint64_t length = 0;
+    const SeqHandle all = host.match(whole, tokens, &length);
+    ASSERT_EQ(length, 48u);
+    host.expect_rows(all, whole, 0, 48, 3);
+  }
+}
+
 TEST(PartsHold, a_part_without_a_write_id_waits_for_nobody_and_stays_as_any_chunk) {
   PartsHost host;
   const auto tokens = ids(32);
