@@ -9,7 +9,8 @@
  *              (kvc_store_options.open_bytes_max says how to size that).
  *
  * A chunk is sealed when its tokens are complete: hashed, signed with a write id, immutable, indexed.  The first commit of a chunk wins
- * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read mixes write ids in a chunk.
+ * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read of a handle mixes write ids in a
+ * chunk (ranks of one engine, which have a handle each, may read different writers).
  * Rows that were wrong stay so until they are evicted: clear the scope, or change kvc_scope_options.revision.
  * A chunk is visible to a match when every page of full and latent layers in the matcher's part is stored.  Window and state layers do
  * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.
@@ -21,9 +22,10 @@
  * there is room, and matches end at them.  Of a prefix that nobody uses the last chunk goes first, and with it what stands beside it: what is
  * left ends where a match can.  While a sequence holds its chunks, window rows and snapshots behind its position may go before them.
  *
- * A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has
- * lost, makes the chunk its own, whole: matches find it from then on, those who hold the other keep that.  The snapshot may come in a later call
- * than the rows: while the held chunk has none, the last complete chunk of the sequence stays open until it has come, or the next is complete.
+ * A sequence that brings a snapshot or window rows which the held chunk of that name has not, or has lost, makes the chunk its own, whole: matches find it from then on and no longer what was stored behind the other, those who hold that keep
+ * it.  Where a kvc_seq_lease holds the chunk, or one behind it, what was pinned keeps its name, and the sequence's rows stay its own under none
+ * (tokens_shareable).  The snapshot may come in a later call than the rows: while the held chunk has none, the last complete chunk of the
+ * sequence stays open until it has come, or the next is complete.
  *
  * Parts.  Ranks of an engine that splits a model (PP: layers, TP: heads) each have a sequence of their own, whose options name its part: it takes
  * and gives those layers and heads alone, by their numbers in the whole model, and its length is that of its part.  A layer with one KV head,
@@ -31,6 +33,9 @@
  * readers may split the model otherwise than its writers did.  A chunk stays one writer's: where another has some of it, a rank whose slice is
  * not there keeps its own rows under no name (tokens_shareable), and whoever has all of it takes the name.  A slice with a write_id that was given waits
  * for its sisters as long as somebody holds it, and after the release of its writer until that lease would have lapsed; then it is dropped.
+ * Meanwhile a rank with another write_id does not take it for its own.  Ranks in one store have to give one: drawn ones make no common chunk, and
+ * only the first rank's slices are ever found.  Ranks in processes of their own have a store each: leave it 0 there, no sister would come.
+ * Ranks may match different lengths: peek as a whole model, or match to the least of them (tokens_max) until all are equal.
  * Without one it has no sisters: it is found by sequences of its part, and evicted as any chunk.  All slices of a chunk go together.
  *
  * The name of a chunk is SHA-256("kvc chunk 1" | name before it | u32 n | i32 token x n | u32 e | for each extra u32 begin in the chunk,
@@ -89,7 +94,7 @@ typedef struct kvc_seq_options {
   const kvc_extra *extras;        /**< borrowed; rising; those past the match stay with the sequence */
   uint64_t extra_count;           /**< entries of `extras` */
   uint8_t write_id[16];           /**< parts: the ranks of one engine give one random value a sequence, so that their slices make one chunk;
-                                       0: drawn */
+                                       0: drawn, for who has no sisters in this store */
   uint32_t tier;                  /**< match: start promoting the hit to this KVC_TIER_*; 0: no */
   uint32_t reserved;              /**< 0 */
 } kvc_seq_options;
@@ -404,7 +409,8 @@ KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_
  * that the file has them of); the first commit of a chunk wins as everywhere.  A file is bound to its scope: salt and shape are part of that.
  * With KVC_SEQ_PRIVATE what is appended later is private; what the file has under names is not.  The file of a part is restored into a sequence
  * of the same part, and one of all layers and heads into a whole one: each rank saves and restores a file of its own, and their slices are one
- * chunk again.  The write ids of what is in the file are the file's, that of what comes later is options->write_id.
+ * chunk again if each comes while the lease of those before it lasts.  The write ids of what is in the file are the file's, that of what comes
+ * later is options->write_id.
  * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope   borrowed: whose; equal to the saved one's
  * @param path    borrowed: the file; a regular one, not a symbolic link

@@ -142,7 +142,7 @@ typedef struct kvc_rows {
  *
  * With a queue the call only starts the work: KVC_OK promises exactly one kvc_result in that queue; anything else promises none.
  * Structs, lists, block tables and keys are copied before it returns; arrays, tokens, values, items and info structs are lent until the
- * result is drained; the argument for a handle to come must be NULL, it comes in the result.
+ * result is drained; where a call gives a handle, `out` itself must be NULL: it comes in the result.
  * When a call has returned or its result was drained - done, failed, late or cancelled - nothing touches the lent memory any more (device
  * memory with a stream: once the stream has passed).  Queued calls on one sequence act as if run in the order they were made. */
 typedef struct kvc_call {

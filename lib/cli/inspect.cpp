@@ -91,9 +91,10 @@ void print_table(const SaveTable &table, const io::File &file) {
   std::printf("scope          %s\n", hex(table.scope).c_str());
   std::printf("shape          %s\n", hex(table.shape.fingerprint).c_str());
   for (const seq::LayerRun &run : table.whole().runs) {
-    std::printf("layers         %u..%u: %s, %u heads, k %u %s", run.layer_begin, run.layer_begin + run.layer_count - 1, kind_name(run.kind), run.kv_heads, run.k_dim, dtype_name(run.k_dtype));
+    const bool state = run.kind == KVC_LAYER_STATE;  // whose widths are bytes
+    std::printf("layers         %u..%u: %s, %u heads, k %u %s", run.layer_begin, run.layer_begin + run.layer_count - 1, kind_name(run.kind), run.kv_heads, run.k_dim, state ? "bytes" : dtype_name(run.k_dtype));
     const uint32_t second = run.kind == KVC_LAYER_LATENT ? run.rope_dim : run.v_dim;
-    if (second) std::printf(", %s %u %s", run.kind == KVC_LAYER_LATENT ? "rope" : "v", second, dtype_name(run.v_dtype));
+    if (second) std::printf(", %s %u %s", run.kind == KVC_LAYER_LATENT ? "rope" : "v", second, state ? "bytes" : dtype_name(run.v_dtype));
     std::printf("\n");
   }
   if (table.is_part()) {

@@ -287,7 +287,7 @@ kvc_status resolve_in_part(Run &run, const kvc_rows &rows, const Part &part, Err
   const uint32_t heads = run.layers->kv_heads, first = run.head_shift = part.head_begin_of(run.layer_begin);
   run.head_count = rows.head_count ? rows.head_count : heads;
   if (rows.head_count && (rows.head_begin < first || rows.head_begin >= first + heads || rows.head_count > first + heads - rows.head_begin))
-    return fail(error, KVC_ERR_RANGE, "heads [%u, +%u) are not in this sequence's part, heads %u..%u of layer %u", rows.head_begin, rows.head_count, first, first + heads - 1, rows.layer_begin);
+    return fail(error, KVC_ERR_RANGE, "heads [%u, +%u) are not in this sequence's part, heads %u..%u of layer %u (heads count in the whole model)", rows.head_begin, rows.head_count, first, first + heads - 1, rows.layer_begin);
   run.head_begin = rows.head_count ? rows.head_begin - first : 0;
   return KVC_OK;
 }
