@@ -47,6 +47,7 @@ bool Store::is_leased(const Sequence &seq, Ref chunk, uint64_t number) {
     const Lease &lease = *static_cast<const Lease *>(object);
     if (found || lease.chunk_count <= number || lease.deadline_ns.load(std::memory_order_relaxed) <= now_ns || index_->owner(lease.refs.front()).scope != seq.scope->id) return;
     Ref at = lease.refs.front();
+    if (!index_->held(at)) return;  // it lapsed, and the clock went back
     for (uint64_t c = lease.chunk_count - 1; c > number; c--) at = index_->parent(at);
     found = at == chunk;
   });

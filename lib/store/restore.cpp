@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "store/memory.h"
 #include "store/restoring.h"
+#include "store/slices.h"
 
 /// A sequence out of a file: its chunks are read as open ones, checked where they lie, and sealed when nothing can go wrong any more.
 namespace kvc::store {
@@ -83,6 +84,8 @@ void Store::Restoring::adopt() {
     while (seq->sealed < std::min(before + batch, named)) {
       const Ref ref = store.index_->find_child(table.chunks[seq->sealed].name, seq->tip());
       if ((absent = !ref || !store.has_part(*seq->scope, ref, *seq->part) || !is_same_writer(ref))) break;
+      const seq::Node &node = store.index_->node(ref);  // of another writer, whose sisters may never come: the file's own could not join
+      if ((absent = (node.flags & seq::node_waits) && std::memcmp(chunk_write_id(*seq->scope, node), table.chunks[seq->sealed].write_id.data(), write_id_bytes) != 0)) break;
       seq->table->refs.push_back(ref);
       seq->sealed++;
     }

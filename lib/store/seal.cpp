@@ -99,7 +99,7 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   } else if (ref && own && (!adopts(seq, ref) || (pieces && !serves(seq, ref, chunk, seq.length, brings_snapshot(seq, chunk))))) [[unlikely]] {
     // All of a chunk is more than some of it, and more than what lost that which this sequence brings: the whole chunk is that of the sequence from now on.
     const bool partial = index_->node(ref).flags & seq::node_partial;
-    if (partial ? seq.part->is_whole() : !is_leased(seq, ref, chunk)) index_->unname(ref);
+    if ((!partial || seq.part->is_whole()) && !is_leased(seq, ref, chunk)) index_->unname(ref);
     else alone = true;  // no chunk mixes writers, and a prompt that was pinned is found: this one's rows are its own
     ref = {};
   }

@@ -69,6 +69,20 @@ TEST(PartsHold, a_slice_whose_sisters_never_come_keeps_an_engine_that_starts_aga
   }
 }
 
+TEST(PartsHold, a_prompt_that_a_rank_pinned_keeps_its_name_when_a_whole_model_brings_all_of_it) {
+  for (const bool pinned : {true, false}) {
+    PartsHost host;
+    const auto tokens = ids(48);
+    SeqHandle rank = host.written(tp(0, 2), 1, 1, tokens);
+    LeaseHandle lease;
+    ASSERT_EQ(kvc_seq_lease(lease.out(), rank, 0, KVC_ALL, KVC_FOREVER, nullptr, &host.error), KVC_OK) << host.error.message;
+    if (!pinned) lease.reset();
+    const SeqHandle all = host.written(whole, 0, 2, {tokens.begin(), tokens.begin() + 16});
+    host.expect_rows(all, whole, 0, 16, 2);
+    EXPECT_EQ(host.found(tp(0, 2), tokens), pinned ? 48u : 16u);
+  }
+}
+
 TEST(PartsHold, a_part_without_a_write_id_waits_for_nobody_and_stays_as_any_chunk) {
   PartsHost host;
   const auto tokens = ids(32);
