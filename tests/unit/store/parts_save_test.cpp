@@ -70,6 +70,24 @@ TEST_F(PartsSaveTest, the_ranks_of_an_engine_that_come_back_one_by_one_are_one_c
   EXPECT_EQ(store_info(there.store).chunk_count, 3u);
 }
 
+TEST_F(PartsSaveTest, ranks_that_come_back_leave_a_slice_alone_that_waits_for_the_sisters_of_another_engine) {
+  const std::vector<Range> ranks{tp(0, 2), tp(1, 2)};
+  const std::vector<int32_t> prompt(tokens.begin(), tokens.begin() + 48);
+  for (size_t i = 0; i < 2; i++) ASSERT_EQ(save(host, host.written(ranks[i], 7, 1, prompt), i ? "disk/b" : "disk/a"), KVC_OK) << host.error.message;
+  there.written(ranks[0], 8, 2, prompt).reset();
+  SeqHandle first, second;
+  ASSERT_EQ(restore(there, first, ranks[0], 7, "disk/a"), KVC_OK) << there.error.message;
+  there.expect_rows(first, ranks[0], 0, 48, 1);
+  EXPECT_EQ(there.info(first).tokens_shareable, 0u);
+  there.clock.advance_ms(1001);
+  first.reset();
+  for (size_t i = 0; i < 2; i++) ASSERT_EQ(restore(there, i ? second : first, ranks[i], 7, i ? "disk/b" : "disk/a"), KVC_OK) << there.error.message;
+  uint64_t length = 0;
+  const SeqHandle all = there.match(whole, prompt, &length);
+  ASSERT_EQ(length, 48u);
+  there.expect_rows(all, whole, 0, 48, 1);
+}
+
 TEST_F(PartsSaveTest, a_whole_sequence_whose_chunks_were_written_in_parts_is_the_same_file_as_one_written_whole) {
   for (const auto &ranks : {std::vector<Range>{tp(0, 4), tp(1, 4), tp(2, 4), tp(3, 4)}, std::vector<Range>{pp(1), pp(0)}, std::vector<Range>{{0, 2, 0, 4}, {2, 2, 0, 0}, {0, 2, 4, 4}}}) {
     SeqHandle back;
