@@ -248,7 +248,12 @@ TEST(Endings, a_process_that_ends_with_leases_for_ever_and_threads_of_kvc_at_wor
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer ends a child that starts a thread";
 #endif
-  for (const int how : {0, 1}) {
+#if defined(__SANITIZE_ADDRESS__)
+  const std::initializer_list<int> hows{0};  // at an exit the checker takes for leaks what the parent's page held, which a child has wiped
+#else
+  const std::initializer_list<int> hows{0, 1};
+#endif
+  for (const int how : hows) {
     (void)std::fflush(nullptr);  // an exit writes what is buffered, once more
     const pid_t pid = fork();
     if (pid == 0) {
