@@ -16,19 +16,15 @@ struct Steps {
   LeaseHandle lease;
   std::vector<std::function<kvc_status()>> calls;
 
-  kvc_status create(SeqHandle &seq, const Range &r, uint8_t engine) {
-    const auto o = PartsHost::options_of(r, engine);
-    return kvc_seq_create(seq.out(), host.scope, &o, &host.error);
-  }
   kvc_status match(SeqHandle &seq, const Range &r) {
     const auto o = PartsHost::options_of(r, 0);
     return kvc_match(seq.out(), nullptr, host.scope, tokens.data(), tokens.size(), &o, nullptr, &host.error);
   }
   Steps() {
     calls = {
-        [&] { return create(left, tp(0, 2), 1); },
+        [&] { return host.try_create(tp(0, 2), 1, 0, left.out()); },
         [&] { return host.append(left, tp(0, 2), 1, tokens, 0, 32); },
-        [&] { return create(right, tp(1, 2), 1); },
+        [&] { return host.try_create(tp(1, 2), 1, 0, right.out()); },
         [&] { return host.append(right, tp(1, 2), 1, tokens, 0, 32, true, 0, KVC_LAYER_FULL); },
         [&] { return host.append(right, tp(1, 2), 1, tokens, 0, 32, false, 13, KVC_LAYER_WINDOW); },
         [&] { return host.append(right, tp(1, 2), 1, tokens, 0, 32, false, 0, KVC_LAYER_STATE); },
@@ -38,11 +34,11 @@ struct Steps {
         [&] { return kvc_seq_fork(fork.out(), right, KVC_ALL, &host.error); },
         [&] { return host.append(fork, tp(1, 2), 4, other, 32, 48); },
         [&] { return kvc_seq_lease(lease.out(), fork, 0, KVC_ALL, KVC_FOREVER, nullptr, &host.error); },
-        [&] { return create(alone, tp(1, 4), 2); },
+        [&] { return host.try_create(tp(1, 4), 2, 0, alone.out()); },
         [&] { return host.append(alone, tp(1, 4), 2, tokens, 0, 48); },
-        [&] { return create(stage, states, 5); },
+        [&] { return host.try_create(states, 5, 0, stage.out()); },
         [&] { return host.append(stage, states, 5, ids(64, 6), 0, 48); },
-        [&] { return create(sister, rest, 5); },
+        [&] { return host.try_create(rest, 5, 0, sister.out()); },
         [&] { return host.append(sister, rest, 5, ids(64, 6), 0, 48); },
         [&] { return kvc_seq_truncate(sister, 37, &host.error); },
         [&] { return host.append(sister, rest, 6, other, 37, 64); },

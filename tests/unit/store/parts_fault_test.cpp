@@ -13,29 +13,25 @@ struct Steps {
   SeqHandle left, right, fork, found, alone, again, attached;
   std::vector<std::function<kvc_status()>> calls;
 
-  kvc_status create(SeqHandle &seq, const Range &r, uint8_t engine) {
-    const auto o = PartsHost::options_of(r, engine);
-    return kvc_seq_create(seq.out(), host.scope, &o, &host.error);
-  }
   kvc_status match(SeqHandle &seq, const Range &r) {
     const auto o = PartsHost::options_of(r, 0);
     return kvc_match(seq.out(), nullptr, host.scope, tokens.data(), tokens.size(), &o, nullptr, &host.error);
   }
   Steps() {
     calls = {
-        [&] { return create(left, tp(0, 2), 1); },
+        [&] { return host.try_create(tp(0, 2), 1, 0, left.out()); },
         [&] { return host.append(left, tp(0, 2), 1, tokens, 0, 40); },
-        [&] { return create(right, tp(1, 2), 1); },
+        [&] { return host.try_create(tp(1, 2), 1, 0, right.out()); },
         [&] { return host.append(right, tp(1, 2), 1, tokens, 0, 20); },
         [&] { return host.append(right, tp(1, 2), 1, tokens, 20, 48); },
-        [&] { return create(alone, tp(1, 2), 2); },
+        [&] { return host.try_create(tp(1, 2), 2, 0, alone.out()); },
         [&] { return host.append(alone, tp(1, 2), 2, tokens, 0, 48); },
         [&] { return match(found, whole); },
         [&] { return kvc_seq_truncate(found, 21, &host.error); },
         [&] { return host.append(found, whole, 3, other, 21, 40); },
         [&] { return kvc_seq_fork(fork.out(), right, 37, &host.error); },
         [&] { return host.append(fork, tp(1, 2), 4, other, 37, 60); },
-        [&] { return create(again, whole, 5); },
+        [&] { return host.try_create(whole, 5, 0, again.out()); },
         [&] { return host.append(again, whole, 5, tokens, 0, 64); },
         [&] { return host.append(left, tp(0, 2), 1, tokens, 40, 60); },
         [&] { return kvc_seq_publish(left, "l", 1, 0, nullptr, &host.error); },
