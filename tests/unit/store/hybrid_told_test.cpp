@@ -9,12 +9,7 @@ using namespace kvc_test;
 TEST(HybridTold, after_a_lapse_the_info_and_every_refusal_name_the_length_to_which_all_layers_can_go_on) {
   LapsingHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)});
   const auto tokens = ids(400);
-  SeqHandle seq = host.create();
-  uint64_t begin = 0;
-  for (const uint64_t end : {32u, 64u, 100u}) {
-    ASSERT_EQ(host.append_all(seq, tokens, begin, end, 1), KVC_OK) << host.error.message;
-    begin = end;
-  }
+  SeqHandle seq = host.appended(tokens, {32, 64, 100});
   host.lapse();
   auto info = sized<kvc_seq_info>();
   info.tokens_held = 100;

@@ -18,6 +18,16 @@ struct LapsingHost : ManualTime, HybridHost {
     store = open_with({.clock = &clock}, options);
     scope = make_scope("m", runs, KVC_F16, 16);
   }
+  /// A sequence that was appended in so many steps, with a snapshot at the end of each.
+  SeqHandle appended(const std::vector<int32_t> &tokens, std::initializer_list<uint64_t> ends) {
+    SeqHandle seq = create();
+    uint64_t begin = 0;
+    for (const uint64_t end : ends) {
+      EXPECT_EQ(append_all(seq, tokens, begin, end, 1), KVC_OK) << error.message;
+      begin = end;
+    }
+    return seq;
+  }
   void lapse() { clock.advance_ms(1001); }
   /// Sixteen tokens of another sequence, which is not held.
   void push(int32_t i) {

@@ -206,12 +206,7 @@ TEST_F(StateTest, bad_rows_are_refused_by_value_and_rule) {
 TEST(StateLapse, what_is_left_after_a_lapse_is_where_a_snapshot_is) {
   LapsingHost host({full_layers(1, 1, 64, 64), state_layers(1, 1, 4096, 0), window_layers(1, 1, 64, 64, 20)});
   const auto tokens = ids(400);
-  SeqHandle seq = host.create();
-  uint64_t begin = 0;
-  for (const uint64_t end : {32u, 64u, 100u}) {
-    ASSERT_EQ(host.append_all(seq, tokens, begin, end, 1), KVC_OK) << host.error.message;
-    begin = end;
-  }
+  SeqHandle seq = host.appended(tokens, {32, 64, 100});
   host.lapse();
   for (int32_t i = 0; i < 200; i++) host.push(i);
   auto info = sized<kvc_seq_info>();
