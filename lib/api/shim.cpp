@@ -15,7 +15,7 @@ void write_error(kvc_error *user, const Error &error, kvc_status status) {
   std::memcpy(out.message, error.message, std::strlen(error.message));
   const size_t bytes = std::min<size_t>(out.size, sizeof out);
   std::memcpy(user, &out, bytes);
-  if (bytes > offsetof(kvc_error, message)) reinterpret_cast<char *>(user)[bytes - 1] = '\0';  // of a size that cuts it, too
+  if (bytes > offsetof(kvc_error, message)) user->message[base::fitting_bytes(out.message, bytes - offsetof(kvc_error, message))] = '\0';  // of a size that cuts it, too
 }
 
 kvc_status store_of(Store **out, const kvc_store *handle, Error &error) {

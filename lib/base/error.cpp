@@ -133,6 +133,14 @@ uint32_t retry_of(kvc_status status) {
   }
 }
 
+size_t fitting_bytes(const char *text, size_t field_bytes) {
+  size_t bytes = strnlen(text, field_bytes);
+  if (bytes < field_bytes) return bytes;
+  do bytes--;
+  while (bytes && (text[bytes] & 0xC0) == 0x80);
+  return bytes;
+}
+
 const char *status_name(kvc_status status) {
   switch (status) {
 #define KVC_NAME(name) \

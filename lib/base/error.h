@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "kvc/error.h"
@@ -27,6 +28,8 @@ struct Error {
 uint32_t retry_of(kvc_status status);
 /// KVC_RETRY_* of a failure.
 inline uint32_t retry_of(kvc_status status, const Error &error) { return error.never ? static_cast<uint32_t>(KVC_RETRY_NEVER) : retry_of(status); }
+/// How much of a text fits in front of the terminator of a field that has so many bytes, 1 at least; no character is cut.
+size_t fitting_bytes(const char *text, size_t field_bytes);
 /// "KVC_ERR_FULL"; static, total ("KVC_STATUS_UNKNOWN" for what is none of ours).
 const char *status_name(kvc_status status);
 

@@ -10,7 +10,7 @@ namespace kvc::seq {
 namespace {
 
 /// Readers without the lock look at flags (held): every change is one store.
-void set_flags(Node &node, uint32_t flags) { __atomic_store_n(&node.flags, flags, __ATOMIC_RELAXED); }
+void set_flags(Node &node, uint32_t flags) { __atomic_store_n(&node.flags, flags, __ATOMIC_RELEASE); }
 
 uint32_t queued_in(Index::Queue queue) { return queue == Index::by_quota ? node_queued_quota : node_queued_ttl; }
 

@@ -43,7 +43,7 @@ enum NodeFlags : uint32_t {
   node_partial = 8192,  // and not all of them did, or not with all rows
   node_waits = 16384,  // and the others may come; without a holder it goes at once
   node_released = 32768,  // unnamed, and the last of its holders that let go of it is gone for good; the index's own
-  node_bad_state = 65536,  // a chunk whose snapshot failed its check, and nobody brought another
+  node_bad_state = 65536,  // a chunk whose snapshot failed its check, and nobody brought another; the index's own
 };
 /// What a node is that stands beside a chunk and not in the tree.
 constexpr uint32_t node_piece = node_window | node_state;
@@ -137,7 +137,7 @@ class Index {
   void unpin(Ref ref, uint64_t tick, bool release);
   /// Ends a pin of who only looked at it: that is no use, and the node goes if those who held it left for good meanwhile.
   void unpin_looked_at(Ref ref);
-  /// A chunk in parts has all of them from now on.
+  /// A chunk or piece in parts has all of them, with all their rows, from now on.
   void complete(Ref ref);
   /// Takes the name out at once; the node goes when nobody holds it.
   void drop(Ref ref);

@@ -155,6 +155,7 @@ kvc_status Store::open_slot(OpenChunk **out, const Sequence &seq, const ChunkLay
   open->data = slab_.data(slot);
   open->quota = std::move(quota);
   std::memcpy(open->write_id, write_id, sizeof write_id);
+  open->has_sisters = seq.write_id_given;
   open_bytes_.fetch_add(slab_.bytes(slot), std::memory_order_relaxed);
   for (uint32_t l = 0; l < layout.layer_count(); l++)
     if (layout.page(l).present()) page_sums(open->data, layout, l)->valid = 0;
@@ -201,7 +202,7 @@ void Store::AppendPlan::adopt(Store &store, Sequence &seq) {
       {
         std::lock_guard lock(store.mutex_);
         const Ref found = store.find_now(name, parent);
-        if (found && store.adopts(seq, found)) store.index_->pin(adopted->held = found);
+        if (found && store.adopts(seq, found, open && open->sisters_id() ? open->sisters_id() : seq.write_id_given ? seq.write_id : nullptr)) store.index_->pin(adopted->held = found);
       }
       if (!adopted->held) return destroy(&store.resource_, adopted);
       if (open) replaced.push_back({c - seq.sealed, open});
@@ -383,6 +384,7 @@ kvc_status Store::append(Sequence &seq, std::span<const int32_t> ids, std::span<
     KVC_TRY(resolve_run(only, rows[0], *seq.part, Direction::append, seq.filled, &resource_, error));
     if (append_in_place(seq, ids, only)) return KVC_OK;
   }
+  const LapsesToLog lapses{*this};
   std::array<std::byte, 2048> stack;
   std::pmr::monotonic_buffer_resource scratch(stack.data(), stack.size(), &resource_);
   AppendPlan plan(seq, &scratch);

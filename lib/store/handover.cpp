@@ -58,6 +58,7 @@ kvc_status Store::publish(const Sequence &seq, std::string_view name, uint64_t l
   SequencePtr snapshot = copy_of(seq);
   use(*snapshot);
   Handover *made = nullptr, *before = nullptr;
+  const LapsesToLog lapses{*this};
   std::unique_lock lock(mutex_);
   bool full = false;
   try {

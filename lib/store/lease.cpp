@@ -20,7 +20,7 @@ kvc_status Store::add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Er
   }
   if (*token) return KVC_OK;
   for (const Ref ref : lease->refs) index_->unpin(ref, 0, true);
-  destroy(&resource_, lease);
+  destroy_lease(lease);
   if (refused) return fail(error, KVC_ERR_NO_MEMORY, "a lease: the system refused memory");
   return fail(error, KVC_ERR_FULL, "%u leases are held: the limit", lease_handles_.live_count());
 }
@@ -39,19 +39,20 @@ void Store::lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks) {
   for (uint64_t c = seen / chunk_tokens; seq.part->window_max && c < chunks; c++) hold(c, seq::node_window);
 }
 
-/// Does a lease of its own hold this chunk, the sequence's next, or what comes behind it?  Under the lock.
-bool Store::is_leased(const Sequence &seq, Ref chunk, uint64_t number) {
+/// Does a lease of its own hold this chunk, the so many-th of a sequence, or what comes behind it?  Under the lock.
+bool Store::is_leased(Ref chunk, uint64_t number) {
   const uint64_t now_ns = clock_.now_ns();
   bool found = false;
   lease_handles_.each([&](uint32_t, void *object) {
     const Lease &lease = *static_cast<const Lease *>(object);
-    if (found || lease.chunk_count <= number || lease.deadline_ns.load(std::memory_order_relaxed) <= now_ns || index_->owner(lease.refs.front()).scope != seq.scope->id) return;
-    Ref at = lease.refs.front();
-    if (!index_->held(at)) return;  // it lapsed, and the clock went back
-    for (uint64_t c = lease.chunk_count - 1; c > number; c--) at = index_->parent(at);
-    found = at == chunk;
+    found = found || (number < lease.chunk_count && lease.chunks->refs[number] == chunk && lease.deadline_ns.load(std::memory_order_relaxed) > now_ns);
   });
   return found;
+}
+
+void Store::destroy_lease(Lease *lease) {
+  table_unref(lease->chunks);
+  destroy(&resource_, lease);
 }
 
 kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token_begin, uint64_t token_count, uint64_t lease_ms, Error &error) {
@@ -75,6 +76,8 @@ kvc_status Store::seq_lease(uint64_t *token, const Sequence &seq, uint64_t token
   lease->tick = next_tick();
   lease->chunk_count = chunks;
   if (chunks) {
+    lease->chunks = seq.table;
+    seq.table->users.fetch_add(1, std::memory_order_relaxed);
     std::lock_guard lock(mutex_);
     index_->pin(lease->refs.back());
     if (pieces) {
@@ -113,7 +116,7 @@ kvc_status Store::lease_release(const base::Token &token, Error &error) {
   if (!lapsed)
     for (const Ref ref : lease->refs) index_->unpin(ref, lease->tick, true);
   lock.unlock();
-  destroy(&resource_, lease);
+  destroy_lease(lease);
   queues_.room_freed();
   return KVC_OK;
 }

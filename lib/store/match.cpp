@@ -72,6 +72,7 @@ kvc_status Store::match(uint64_t *token, kvc_match_info &info, Scope &scope, std
   KVC_TRY(make_sequence(&seq, scope, o, error));
   if (!(o.flags & KVC_SEQ_PEEK) && seq_handles_.live_count() >= seq_max_) return fail(error, KVC_ERR_FULL, "%u sequences are open: release some or raise seq_max", seq_max_);
   const Aging aging(*this, scope);
+  const LapsesToLog lapses{*this};
   thread_local seq::ChunkNamer namer;
   const uint64_t chunk_tokens = scope.layout.chunk_tokens();
   const uint64_t look = std::min<uint64_t>(tokens.size(), o.tokens_max ? o.tokens_max : KVC_ALL);

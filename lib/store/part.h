@@ -60,8 +60,9 @@ constexpr uint32_t parts_max = 1024;  // different ones of a scope
 
 /// The range without defaults, heads 0 where all are meant.  ARGUMENT, RANGE.
 [[nodiscard]] kvc_status complete_range(PartRange &range, const seq::Shape &model, base::Error &error);
-/// `range` is complete, and not all there is.
+/// Of a complete range.
 seq::Shape shape_of_part(const PartRange &range, const seq::Shape &model);
+/// The same, of a range that is not all there is.
 void init_part(Part &out, const PartRange &range, const seq::Shape &model);
 /// Its `split`, of the layers that heads split; false when there is no need for one.
 bool init_split(Part &out, const Part &part);

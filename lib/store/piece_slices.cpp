@@ -92,8 +92,10 @@ bool Store::brings_pages(const Sequence &seq, const ChunkLayout &layout, uint8_t
   return brings;
 }
 
-/// A piece of the chunk is held already, of the same writer: a fork's, or one of other parts.  What it lacks joins it, what it has gives way; else the sequence's rows stay its
-/// own, of which it sees more than are held.  Under the lock.
+/// A piece of the chunk is held already, of the same writer: a fork's, or one of other parts.  The sequence's rows
+/// - join it, where they have pages that it lacks;
+/// - stay the sequence's own, where it sees more of them than are held;
+/// - give way to it otherwise.  Under the lock.
 void Store::join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chunk, Ref held) {
   const PieceRows there = rows_of(held);
   const bool in_parts = !seq.part->is_whole() && (index_->node(held).flags & seq::node_sliced);

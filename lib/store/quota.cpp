@@ -56,6 +56,7 @@ kvc_status Store::take_slot(memory::SlotId *slot, QuotaHold *quota, uint64_t byt
 /// What it has too much of goes at once, a few at a time so that others come between; what is held goes when it was let go and the scope needs room.
 void Store::shrink(Scope &scope) {
   constexpr int at_once = 64;
+  const LapsesToLog lapses{*this};
   for (bool more = true; more;) {
     std::lock_guard lock(mutex_);
     reap(clock_.now_ns());

@@ -83,9 +83,7 @@ void Store::Restoring::adopt() {
     const uint64_t before = seq->sealed;
     while (seq->sealed < std::min(before + batch, named)) {
       const Ref ref = store.index_->find_child(table.chunks[seq->sealed].name, seq->tip());
-      if ((absent = !ref || !store.has_part(*seq->scope, ref, *seq->part) || !is_same_writer(ref))) break;
-      const seq::Node &node = store.index_->node(ref);  // of another writer, whose sisters may never come: the file's own could not join
-      if ((absent = (node.flags & seq::node_waits) && std::memcmp(chunk_write_id(*seq->scope, node), table.chunks[seq->sealed].write_id.data(), write_id_bytes) != 0)) break;
+      if ((absent = !ref || !store.adopts(*seq, ref, table.chunks[seq->sealed].write_id.data()) || !is_same_writer(ref))) break;
       seq->table->refs.push_back(ref);
       seq->sealed++;
     }
@@ -165,6 +163,7 @@ kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const
   if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape: it holds objects only");
   io::File file(files_, path);
   KVC_TRY(file.open(error));
+  const LapsesToLog lapses{*this};
   SaveTable table(&resource_);
   KVC_TRY(save_table_read(table, file, &resource_, error));
   KVC_TRY(check_whose(table, scope, error));

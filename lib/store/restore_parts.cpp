@@ -40,6 +40,7 @@ kvc_status Store::Restoring::read_sealed(OpenChunk &open, const ChunkLayout &lay
   if (!vectors.empty()) KVC_TRY(file.read_at(vectors, table.part(part).offset, error));
   const SavedChunk &chunk = table.chunks[table.chunk_of_part(part)];
   std::copy(chunk.write_id.begin(), chunk.write_id.end(), open.write_id);
+  open.has_sisters = true;
   return table.each_page(part, [&](const SavedPage &page) -> kvc_status {
     const ChunkLayout::Page &place = layout.page(page.layer);
     const uint8_t *header = headers.data() + uint64_t{page.layer} * codec::frame_header_bytes, *k = open.data + place.k_offset, *v = open.data + place.v_offset;

@@ -34,9 +34,9 @@ struct WireHeader {
   uint64_t pieces, marks;
   uint32_t layer_begin, layer_count, head_begin, head_count;
   uint8_t zero[304];
+  uint64_t sum;
 
   PartRange range() const { return {layer_begin, layer_count, head_begin, head_count}; }
-  uint64_t sum;
 };
 struct WireExtra {
   uint64_t token_begin, token_count;

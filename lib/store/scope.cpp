@@ -143,6 +143,7 @@ kvc_status Store::scope_release(const base::Token &token, Error &error) {
 }
 
 void Store::scope_clear(kvc_result &result, Scope &scope) {
+  const LapsesToLog lapses{*this};
   std::lock_guard lock(mutex_);
   reap(clock_.now_ns());
   reads_.settle(*index_);

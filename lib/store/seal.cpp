@@ -96,10 +96,11 @@ void Store::commit(Sequence &seq, OpenChunk &open, uint64_t chunk, PiecePlan *pi
   const bool is_writer = ref && own && is_of_writer(seq, open, ref);
   if (is_writer) [[unlikely]] {
     if (!has_part(*seq.scope, ref, *seq.part)) add_slice(seq, open, ref, chunk);
-  } else if (ref && own && (!adopts(seq, ref) || (pieces && !serves(seq, ref, chunk, seq.length, brings_snapshot(seq, chunk))))) [[unlikely]] {
+  } else if (ref && own && (!adopts(seq, ref, open.sisters_id()) || (pieces && !serves(seq, ref, chunk, seq.length, brings_snapshot(seq, chunk))))) [[unlikely]] {
     // All of a chunk is more than some of it, and more than what lost that which this sequence brings: the whole chunk is that of the sequence from now on.
-    const bool partial = index_->node(ref).flags & seq::node_partial;
-    if ((!partial || seq.part->is_whole()) && !is_leased(seq, ref, chunk)) index_->unname(ref);
+    // Nor is a part whose sisters cannot come more than a whole chunk.
+    const bool partial = index_->node(ref).flags & seq::node_partial, may_be_whole = seq.part->has_all_main || open.has_sisters;
+    if ((partial ? seq.part->is_whole() : may_be_whole) && !is_leased(ref, chunk)) index_->unname(ref);
     else alone = true;  // no chunk mixes writers, and a prompt that was pinned is found: this one's rows are its own
     ref = {};
   }

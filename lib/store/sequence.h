@@ -32,10 +32,12 @@ struct OpenChunk {
   Scope *scope = nullptr;   // what it was viewed in, which each view of it uses
   uint8_t *data = nullptr;  // of the slot
   uint8_t write_id[16];     // of the chunk when it is sealed, if the slot is its own; drawn first because it can fail
+  bool has_sisters = false; // the write id was given, now or before a save: parts of the same writer may come
   seq::Ref held;            // pinned while a user's lease runs
   seq::Ref cut_from;        // the chunk of the sequence's own that a truncate cut, whose window rows or snapshot may still come
   uint32_t lapsed = 0;      // users whose lease does not; under the store's lock
   bool own() const { return slot.generation != 0; }
+  const uint8_t *sisters_id() const { return own() && has_sisters ? write_id : nullptr; }
   bool gone = false;        // `held` was evicted, or failed its check, while it was not pinned: it is no more
 };
 

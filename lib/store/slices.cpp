@@ -148,12 +148,12 @@ Ref Store::find_now(const seq::Name &name, Ref parent) {
   return index_->find_child(name, parent);
 }
 
-/// Can rows of the sequence give way to the chunk's?  To another writer's that waits for sisters they cannot: if those never come, none of the
-/// sequence's own could take their place.  Under the lock.
-bool Store::adopts(const Sequence &seq, Ref chunk) const {
+/// Can rows of the sequence give way to the chunk's?  Those of a writer who has sisters (`sisters_id`: its write id; null: it has none) cannot to
+/// another's that waits for its own: if they never come, none of the sequence's could take their place.  Under the lock.
+bool Store::adopts(const Sequence &seq, Ref chunk, const uint8_t *sisters_id) const {
   const seq::Node &node = index_->node(chunk);
   if (!has_part(*seq.scope, chunk, *seq.part)) return false;
-  return !(node.flags & seq::node_waits) || !seq.write_id_given || std::memcmp(chunk_write_id(*seq.scope, node), seq.write_id, write_id_bytes) == 0;
+  return !(node.flags & seq::node_waits) || !sisters_id || std::memcmp(chunk_write_id(*seq.scope, node), sisters_id, write_id_bytes) == 0;
 }
 
 /// The rows of a part join a chunk of the same writer.  Nothing here can fail.  Under the lock.

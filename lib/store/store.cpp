@@ -136,7 +136,7 @@ kvc_status Store::close(Error &error) {
     waiting_ = waiting->later;
     forget(waiting);
   }
-  lease_handles_.each([this](uint32_t, void *object) { destroy(&resource_, static_cast<Lease *>(object)); });
+  lease_handles_.each([this](uint32_t, void *object) { destroy_lease(static_cast<Lease *>(object)); });
   for (EventRing *ring : rings_) destroy(&resource_, ring);
   for (Scope *scope : scopes_by_id_) destroy(&resource_, scope);  // null entries too
   delete this;
@@ -176,6 +176,7 @@ void Store::released(Ref ref, const seq::Node &node, const seq::Owner &owner) no
 bool Store::reap(uint64_t now_ns) {
   if (now_ns < next_lapse_ns_) return false;
   uint64_t next = UINT64_MAX;
+  const uint64_t lapsed_before = metrics_.lapsed_leases.load(std::memory_order_relaxed);
   seq_handles_.each([&](uint32_t i, void *object) {
     auto *seq = static_cast<Sequence *>(object);
     const uint64_t deadline = seq->deadline_ns.load(std::memory_order_relaxed);
@@ -204,6 +205,7 @@ bool Store::reap(uint64_t now_ns) {
   // A use that slides its lease only moves a deadline later; a new lease ends no sooner than the shortest there can be, so a look now and
   // then is enough.
   next_lapse_ns_ = std::min(next, now_ns + 1000000u);
+  if (gave_back || metrics_.lapsed_leases.load(std::memory_order_relaxed) != lapsed_before) queues_.room_freed();
   return gave_back;
 }
 

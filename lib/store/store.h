@@ -55,6 +55,7 @@ struct Lease {
   std::pmr::vector<Ref> refs;  // of chunks the last one first
   std::atomic<uint64_t> deadline_ns{0};
   uint64_t tick = 0, chunk_count = 0;
+  Table *chunks = nullptr;  // what the pin on the last one holds: the first chunk_count of it
 };
 
 struct Metrics {
@@ -221,7 +222,7 @@ class Store final : seq::NodeSink {
   };
   void log_lapses();
   void checksum_failed(const char *what);
-  /// Unpins what lapsed; under the lock.  True: slots were given back.
+  /// Unpins what lapsed, and tells who waits for room; under the lock.  True: slots were given back.
   bool reap(uint64_t now_ns);
 
   // sequence.cpp
@@ -345,14 +346,13 @@ class Store final : seq::NodeSink {
   void join_slice(OpenChunk &open, Ref ref, Scope &scope, bool shared_held);
   bool is_of_writer(const Sequence &seq, const OpenChunk &open, Ref ref) const;
   Ref find_now(const seq::Name &name, Ref parent);
-  bool adopts(const Sequence &seq, Ref chunk) const;
+  bool adopts(const Sequence &seq, Ref chunk, const uint8_t *sisters_id) const;
   void add_slice(const Sequence &seq, OpenChunk &open, Ref ref, uint64_t chunk);
   void release_slices(Scope &scope, const seq::Node &node) noexcept;
   uint64_t held_bytes(Ref ref) const;
   const uint8_t *head_rows(const Sequence &seq, Ref held, uint8_t *slot, uint32_t layer, SideKind kind, uint32_t head) const;
   kvc_status check_chunk(const Sequence &seq, Ref ref, uint64_t token, Error &error);
   kvc_status gather_slices(const Sequence &seq, const Run &run, Ref ref, const kernels::Move &move, uint64_t row, Error &error);
-  kvc_status whole_page(SlicePage &out, const Sequence &seq, Ref ref, uint32_t flags, Error &error);
   bool keep_waiting(Sequence &seq);
   bool reap_waiting(uint64_t now_ns, const Scope *scope, uint64_t *next_ns);
   /// All of them at once, of a scope (null: of any).
@@ -363,7 +363,8 @@ class Store final : seq::NodeSink {
 
   // lease.cpp
   void lease_pieces(Lease &lease, const Sequence &seq, uint64_t chunks);
-  bool is_leased(const Sequence &seq, Ref chunk, uint64_t number);
+  bool is_leased(Ref chunk, uint64_t number);
+  void destroy_lease(Lease *lease);
   kvc_status add_lease(uint64_t *token, Lease *lease, uint64_t lease_ms, Error &error);
 
   // save.cpp, save_pieces.cpp, restore.cpp, restore_pieces.cpp
@@ -421,6 +422,10 @@ class Store final : seq::NodeSink {
   struct Pinned;
   kvc_status verify_object(const seq::Node &node, Error &error);
   void verify_node(const Pinned &node, kvc_verify_info &info);
+
+  // view.cpp
+  kvc_status whole_page(SlicePage &out, const Sequence &seq, Ref ref, uint32_t flags, Error &error);
+
   /// A node's payload is the address of its slot, which stays while the node lives.
   static uint8_t *slot_data(const seq::Node &node) { return reinterpret_cast<uint8_t *>(node.payload); }
   static seq::Owner owner_of(memory::SlotId slot, const Scope &scope) { return {static_cast<uint64_t>(slot.generation) << 32 | slot.index, scope.id}; }

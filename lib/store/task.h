@@ -25,18 +25,14 @@ inline void end_result(kvc_result &result, kvc_status status, const base::Error 
   if (status == KVC_OK) return;
   result.retry = base::retry_of(status, error);
   result.system_error = error.system_error;
-  size_t bytes = strnlen(error.message, sizeof result.message);
-  if (bytes == sizeof result.message)
-    do bytes--;
-    while (bytes && (error.message[bytes] & 0xC0) == 0x80);  // not inside a character
-  std::memcpy(result.message, error.message, bytes);
+  std::memcpy(result.message, error.message, base::fitting_bytes(error.message, sizeof result.message));
 }
 
 /// Into a host's struct of its size, which may cut the message.
 inline void give_result(kvc_result &to, const kvc_result &from, uint32_t size) {
   const size_t bytes = std::min<size_t>(size, sizeof from);
   std::memcpy(static_cast<void *>(&to), &from, bytes);
-  if (bytes > offsetof(kvc_result, message)) reinterpret_cast<char *>(&to)[bytes - 1] = '\0';
+  if (bytes > offsetof(kvc_result, message)) to.message[base::fitting_bytes(from.message, bytes - offsetof(kvc_result, message))] = '\0';
 }
 
 /// The call itself, read and checked.  It holds its scope; its sequence is held by the task.

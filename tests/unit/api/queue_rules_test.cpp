@@ -62,16 +62,24 @@ TEST_F(QueueRules, a_message_that_is_cut_for_the_result_ends_behind_a_whole_char
 }
 
 TEST_F(QueueRules, a_message_that_a_result_of_a_smaller_size_cuts_still_ends) {
-  const kvc_call call = queued(queue, 1);
-  ASSERT_EQ(kvc_seq_save(seq, "/nonexistent/directory/of/a/long/name", &call, &error), KVC_OK) << error.message;
-  kvc_result result;
-  std::memset(&result, 0xEE, sizeof result);
-  result.size = offsetof(kvc_result, message) + 8;
-  size_t count = 0;
-  ASSERT_EQ(kvc_queue_drain(&result, 1, &count, queue, 5000000, &error), KVC_OK) << error.message;
-  ASSERT_EQ(count, 1u);
-  EXPECT_EQ(strnlen(result.message, 8), 7u);
-  EXPECT_EQ(static_cast<uint8_t>(result.message[8]), 0xEE);
+  uint64_t inside = 0;  // of a character
+  for (uint32_t bytes = 1; bytes < 60; bytes++) {
+    const kvc_call call = queued(queue, 1);
+    ASSERT_EQ(kvc_seq_save(seq, "/\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9/of/a/long/name", &call, &error), KVC_OK) << error.message;
+    kvc_result result;
+    std::memset(&result, 0xEE, sizeof result);
+    result.size = static_cast<uint32_t>(offsetof(kvc_result, message)) + bytes;
+    size_t count = 0;
+    ASSERT_EQ(kvc_queue_drain(&result, 1, &count, queue, 5000000, &error), KVC_OK) << error.message;
+    ASSERT_EQ(count, 1u);
+    const size_t length = strnlen(result.message, bytes);
+    ASSERT_LT(length, bytes);
+    ASSERT_GE(length + 2, bytes) << "cut too early";
+    ASSERT_FALSE(length && static_cast<uint8_t>(result.message[length - 1]) >= 0xC0) << "half a character: " << result.message;
+    inside += length + 2 == bytes;
+    ASSERT_EQ(static_cast<uint8_t>(result.message[bytes]), 0xEE);
+  }
+  EXPECT_EQ(inside, 5u);
 }
 
 TEST_F(QueueRules, calls_on_one_sequence_run_in_the_order_in_which_they_were_made) {

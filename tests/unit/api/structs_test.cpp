@@ -176,6 +176,23 @@ TEST_F(StructsTest, the_error_struct_is_written_as_far_as_it_reaches_and_only_on
   EXPECT_EQ(kvc_seq_truncate(seq, 17, nullptr), KVC_ERR_RANGE);
 }
 
+TEST_F(StructsTest, a_message_that_a_smaller_size_cuts_ends_with_a_whole_character) {
+  kvc_error whole{}, cut;
+  whole.size = sizeof whole;
+  const char *const path = "/\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9/\xC3\xA9\xC3\xA9";
+  ASSERT_NE(kvc_seq_save(seq, path, nullptr, &whole), KVC_OK);
+  ASSERT_NE(std::string(whole.message).find("\xC3\xA9"), std::string::npos) << whole.message;
+  for (uint32_t bytes = 1; bytes < 80; bytes++) {
+    cut.size = static_cast<uint32_t>(offsetof(kvc_error, message)) + bytes;
+    ASSERT_NE(kvc_seq_save(seq, path, nullptr, &cut), KVC_OK);
+    const std::string text(cut.message, strnlen(cut.message, bytes));
+    ASSERT_LT(text.size(), bytes);
+    ASSERT_EQ(std::string(whole.message).find(text), 0u);
+    ASSERT_NE(static_cast<uint8_t>(whole.message[text.size()]) & 0xC0, 0x80) << text;
+    ASSERT_GE(std::min(strlen(whole.message), text.size() + 2), std::min<size_t>(strlen(whole.message), bytes)) << "cut too early";
+  }
+}
+
 TEST_F(StructsTest, an_array_of_rows_has_the_stride_of_its_first) {
   struct Later {
     kvc_rows rows;

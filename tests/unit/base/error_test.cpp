@@ -67,6 +67,13 @@ TEST(Error, ACutNeverSplitsACharacter) {
   }
 }
 
+TEST(Error, OfATextAsMuchFitsInAFieldAsEndsWithAWholeCharacter) {
+  const char *const text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";  // of 1, 2, 3, 4 and 1 bytes
+  const size_t fits[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
+  for (size_t field = 1; field <= 13; field++) EXPECT_EQ(fitting_bytes(text, field), fits[field - 1]) << field;
+  EXPECT_EQ(fitting_bytes("", 1), 0u);
+}
+
 TEST(Error, AMessageIsAlwaysOneLine) {
   EXPECT_EQ(message_of("a\nb\r\nc\td\x1b[31m\x7f"), "a b  c d [31m ");
   EXPECT_EQ(message_of("\xC2\x85|\xE2\x80\xA8|\xE2\x80\xA9|\xC2\x9B"), "?|?|?|?");

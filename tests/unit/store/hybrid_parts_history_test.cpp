@@ -130,8 +130,9 @@ struct Model {
     if (!adopts && ref) {
       is_writer = !is_whole(seq.range) && ref->is_sliced && ref->write_id == seq.engine;
       if (!is_writer && (!covers(ref->content, seq.range, KVC_LAYER_FULL) || (ref->waits && seq.engine && ref->write_id != seq.engine) || (is_pieced(seq.range) && !serves(seq, ref, number)))) {
-        taken += !is_whole(seq.range) && !ref->is_partial;
-        if (is_whole(seq.range) || !ref->is_partial) unname(ref);
+        const bool takes = ref->is_partial ? is_whole(seq.range) : has_all_main(seq.range) || seq.engine;
+        taken += !is_whole(seq.range) && takes;
+        if (takes) unname(ref);
         else alone = true;
         ref = nullptr;
       }

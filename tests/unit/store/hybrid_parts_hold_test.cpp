@@ -259,6 +259,17 @@ TEST_F(HybridPartsHold, a_chunk_is_told_of_when_its_full_layers_are_there) {
   EXPECT_EQ(kvc_queue_release(queue, &host.error), KVC_OK);
 }
 
+TEST_F(HybridPartsHold, a_rank_whose_sisters_cannot_come_takes_no_name_from_a_whole_chunk_for_the_snapshot_that_it_brings) {
+  host.written(whole, 0, 1, front(48)).reset();  // with a snapshot at its end alone
+  for (const uint8_t engine : {0, 2}) {
+    SeqHandle rank = host.create(tp(0, 2), engine);
+    ASSERT_EQ(host.append(rank, tp(0, 2), 2, tokens, 0, 16), KVC_OK) << host.error.message;
+    ASSERT_EQ(host.append(rank, tp(0, 2), 2, tokens, 16, 48), KVC_OK) << host.error.message;
+    host.expect_all(rank, tp(0, 2), 48, 2);
+    EXPECT_EQ(host.found(whole, front(48)), engine ? 0u : 48u) << "those of engine 2 may still come";
+  }
+}
+
 TEST_F(HybridPartsHold, a_private_sequence_of_a_part_has_pieces_of_its_own) {
   SeqHandle seq = host.create(tp(1, 2), 1, KVC_SEQ_PRIVATE);
   ASSERT_EQ(host.append(seq, tp(1, 2), 3, tokens, 0, 40), KVC_OK) << host.error.message;

@@ -1,6 +1,7 @@
 #include <mutex>
 
 #include "limited_host.h"
+#include "parts_host.h"
 #ifdef KVC_FAULTS
 #include "base/fault.h"
 #endif
@@ -95,6 +96,20 @@ TEST_F(LogTest, a_store_without_room_a_lapse_and_lost_events_are_told) {
   for (size_t count = 1; count;) ASSERT_EQ(kvc_event_drain(&event, 1, &count, queue, &host.error), KVC_OK);
   EXPECT_EQ(sink.count("events were dropped"), 1u);
   EXPECT_EQ(kvc_queue_release(queue, nullptr), KVC_OK);
+}
+
+TEST_F(LogTest, a_lapse_that_a_match_or_an_append_comes_upon_is_told_at_once) {
+  for (const bool matches : {true, false}) {
+    sink.lines.clear();
+    const auto options = options_of(sink, 2);
+    PartsHost host({full_layers(4, PartsHost::heads, PartsHost::k_dim, PartsHost::v_dim)}, 4u << 20, 0, nullptr, &options);
+    const auto tokens = ids(48);
+    const SeqHandle first = host.written(tp(0, 2), 1, 1, tokens);  // whose sisters do not come
+    host.clock.advance_ms(1001);
+    if (matches) EXPECT_EQ(host.found(tp(0, 2), tokens), 0u);
+    else (void)host.written(tp(0, 2), 2, 2, tokens);
+    EXPECT_EQ(sink.count("1 lease lapsed"), 1u);
+  }
 }
 
 TEST_F(LogTest, what_is_refused_for_what_is_not_sealed_is_a_line_and_counted) {

@@ -26,10 +26,10 @@ struct PartsHost {
   ScopeHandle scope;
   int32_t fresh = 1000;  // salt of sequences that only make pressure
 
-  explicit PartsHost(std::vector<kvc_layer> of = {full_layers(4, heads, k_dim, v_dim)}, uint64_t memory_bytes = 4u << 20, uint32_t flags = 0, kvc::io::FileSystem *files = nullptr) {
+  explicit PartsHost(std::vector<kvc_layer> of = {full_layers(4, heads, k_dim, v_dim)}, uint64_t memory_bytes = 4u << 20, uint32_t flags = 0, kvc::io::FileSystem *files = nullptr, const kvc_store_options *given = nullptr) {
     for (const kvc_layer &run : of)
       for (uint32_t i = 0; i < run.count; i++) layers.push_back(run), layers.back().count = 1;
-    auto options = sized<kvc_store_options>();
+    auto options = given ? *given : sized<kvc_store_options>();
     options.memory_bytes = options.open_bytes_max = memory_bytes, options.lease_ms = 1000, options.flags = flags;
     kvc::store::Seams seams;
     seams.clock = &clock;

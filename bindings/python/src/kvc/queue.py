@@ -233,6 +233,7 @@ class Queue(Handle):
             os.close(self._watched)
         except Exception:
             pass  # as above
+        self._watched = -1
 
     def fileno(self) -> int:
         """An eventfd that is readable while results wait.  Poll it; do not read or close it."""
@@ -299,7 +300,7 @@ class Queue(Handle):
     def put(self, scope: Scope, items: Mapping[Any, Value] | Iterable[Item], *, group: bool = False, layout: Layout | None = None,
             ttl_ms: int = 0, more: bool = False, timeout_us: int = 0) -> Call[Result]:
         """Scope.put."""
-        arguments = (_put_items(items), _put_options(group, ttl_ms, layout))
+        arguments = (items if isinstance(items, list) else _put_items(items), _put_options(group, ttl_ms, layout))
         return self._start(_native.queued_put, scope, arguments, _result, more, timeout_us)
 
     def get_into(self, scope: Scope, items: Sequence[Item], *, more: bool = False, timeout_us: int = 0) -> Call[list[int]]:

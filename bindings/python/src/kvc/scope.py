@@ -185,12 +185,10 @@ class Scope(Handle):
 
 
 def _put_items(items: Mapping[Any, Value] | Iterable[Item]) -> list[Any]:
-    return items if isinstance(items, list) else list(items.items() if isinstance(items, Mapping) else items)
+    return list(items.items() if isinstance(items, Mapping) else items)
 
 
-def _put_options(group: bool, ttl_ms: int, layout: Layout | None) -> tuple[Any, ...] | None:
-    if not (group or ttl_ms or layout is not None):
-        return None
+def _put_options(group: bool, ttl_ms: int, layout: Layout | None) -> tuple[Any, ...]:
     return (_native.KVC_OBJECT_GROUP if group else 0, ttl_ms, 0, None if layout is None else layout._packed())
 
 
