@@ -100,7 +100,7 @@ def ask_kvc(question, line, scope, layout, context, token_limit):
         if matched < sealed:
             raise NotRead(f"{question!r}: kvc matched {matched} of the {sealed} tokens stored before")
         blob = layout.forge(matched)
-        watch.lap("forge")
+        watch.lap("lay out state")
         result = seq.gather([layout.rows(blob, matched, 0, matched)])
         watch.lap("gather")
         if result.done != matched or result.bytes != layout.payload_bytes(matched):

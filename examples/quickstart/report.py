@@ -54,7 +54,8 @@ def note_busy_machine(console):
     with contextlib.suppress(OSError), open("/proc/loadavg") as file:
         others = int(file.read().split()[3].split("/")[0]) - 1
         if others > 0:
-            console.line(f"   note: {others} other threads are running now; llama.cpp's threads wait for each other, so its times suffer")
+            what = "another thread is" if others == 1 else f"{others} other threads are"
+            console.line(f"   note: {what} running now; llama.cpp's threads wait for each other, so its times suffer")
 
 
 def yes_no(value):

@@ -34,7 +34,8 @@
  * not there keeps its own rows under no name (tokens_shareable), and whoever has all of it takes the name.  A slice with a write_id that was given waits
  * for its sisters as long as somebody holds it, and after the release of its writer until that lease would have lapsed; then it is dropped.
  * Meanwhile a rank with another write_id does not take it for its own.  Ranks in one store have to give one: drawn ones make no common chunk, and
- * only the first rank's slices are ever found.  Ranks in processes of their own have a store each: leave it 0 there, no sister would come.
+ * only the first rank's slices are ever found.  Ranks in processes of their own have a store each, where no sister comes: 0 is right there, unless
+ * what they save may be restored into one store later, which needs one write_id given to all from the start.
  * Ranks may match different lengths: peek as a whole model, or match to the least of them (tokens_max) until all are equal.
  * Without one it has no sisters: it is found by sequences of its part, and evicted as any chunk.  All slices of a chunk go together.
  *
@@ -202,8 +203,8 @@ KVC_API kvc_status kvc_seq_identify(kvc_seq *seq, const kvc_extra *extras, size_
  * @param row_count runs; KVC_INIT each, all have the size of the first
  * @param call      borrowed: how to run it; NULL: block
  * @param error     borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  GONE: some rows are no longer held.  NO_SNAPSHOT: a state layer has none there.  RANGE: past filled(layer).
- *         UNAVAILABLE, TIMEOUT: some are out of reach
+ * @return KVC_OK.  GONE: some rows are no longer held.  NO_SNAPSHOT: a state layer has none there.  RANGE: past filled(layer), of a
+ *         state layer past the length.  UNAVAILABLE, TIMEOUT: some are out of reach
  * @since 0.1.0 */
 KVC_API kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_rows *rows, size_t row_count, const kvc_call *call,
                               kvc_error *error);
@@ -213,8 +214,8 @@ KVC_API kvc_status kvc_gather(kvc_result *result, const kvc_seq *seq, const kvc_
  * @param seq    borrowed: the sequence to start from
  * @param tokens how many, without ids given ahead of them; KVC_ALL: all, open rows and ids given ahead too
  * @param error  borrowed: why it failed; NULL: not wanted
- * @return KVC_OK.  RANGE: more than it has.  NO_SNAPSHOT: a state layer has none there.  GONE: evicted after a lapse.  FULL: seq_max or
- *         memory
+ * @return KVC_OK.  RANGE: more than it has.  NO_SNAPSHOT: a state layer is past it and has none there.  GONE: evicted after a lapse.  FULL:
+ *         seq_max or memory
  * @since 0.1.0 */
 KVC_API kvc_status kvc_seq_fork(kvc_seq **out, const kvc_seq *seq, uint64_t tokens, kvc_error *error);
 
@@ -408,9 +409,9 @@ KVC_API kvc_status kvc_seq_save(const kvc_seq *seq, const char *path, const kvc_
  * ids.  Leading chunks that are held already are taken as they are and not read (of a model with window or state layers: those of the writer
  * that the file has them of); the first commit of a chunk wins as everywhere.  A file is bound to its scope: salt and shape are part of that.
  * With KVC_SEQ_PRIVATE what is appended later is private; what the file has under names is not.  The file of a part is restored into a sequence
- * of the same part, and one of all layers and heads into a whole one: each rank saves and restores a file of its own, and their slices are one
- * chunk again if each comes while the lease of those before it lasts.  The write ids of what is in the file are the file's, that of what comes
- * later is options->write_id.
+ * of the same part, and one of all layers and heads into a whole one: each rank saves and restores a file of its own.  Their slices are one
+ * chunk again if they were written under one write_id that was given then (`kvc info FILE` shows it), and each comes while the lease of those
+ * before it lasts.  The write ids of what is in the file are the file's, that of what comes later is options->write_id.
  * @param out     given: the sequence, ended by kvc_seq_release; NULL on failure.  Queued: NULL here, it comes in the result
  * @param scope   borrowed: whose; equal to the saved one's
  * @param path    borrowed: the file; a regular one, not a symbolic link

@@ -218,8 +218,8 @@ typedef struct kvc_layer {
       v_dim;         /**< elements of a value head.  latent: 0.  state: bytes a head of the second part */
   uint32_t rope_dim; /**< latent: elements of the rope part; others: 0 */
   uint32_t window;   /**< window: tokens seen, the query's own included; others: 0 */
-  uint32_t k_dtype,  /**< 0: the shape's */
-      v_dtype;       /**< 0: the shape's.  latent: v_dtype is the rope part's */
+  uint32_t k_dtype,  /**< 0: the shape's.  state: moved as bytes whatever it says, but part of the identity: leave it 0 */
+      v_dtype;       /**< 0: the shape's.  latent: v_dtype is the rope part's.  state: as k_dtype */
   uint32_t reserved[3]; /**< 0 */
 } kvc_layer;
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <array>
 #include <memory_resource>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,7 +59,7 @@ const char *kind_name(uint32_t kind) {
   }
 }
 
-std::string hex(const base::Digest &digest) {
+std::string hex(std::span<const uint8_t> digest) {
   std::string out;
   char two[3];
   for (const uint8_t byte : digest) {
@@ -85,6 +88,15 @@ int print_build() {
   return 0;
 }
 
+/// Whose chunks they are: slices of ranks join where these are equal.
+void print_writers(const SaveTable &table) {
+  std::set<std::array<uint8_t, 16>> ids;
+  for (const store::SavedChunk &chunk : table.chunks)
+    if (!chunk.is_open) ids.insert(chunk.write_id);
+  if (ids.size() == 1) std::printf("write id       %s\n", hex(*ids.begin()).c_str());
+  else if (ids.size() > 1) std::printf("write ids      %zu, that of the first chunk %s\n", ids.size(), hex(table.chunks.front().write_id).c_str());
+}
+
 void print_table(const SaveTable &table, const io::File &file) {
   std::printf("file           %s\n", file.path());
   std::printf("format         save file, version %u, %llu bytes\n", table.version(), wide(file.bytes()));
@@ -111,6 +123,7 @@ void print_table(const SaveTable &table, const io::File &file) {
     const auto windows = std::count_if(table.pieces.begin(), table.pieces.end(), [](const store::SavedPiece &piece) { return piece.kind == store::Piece::window; });
     std::printf("pieces         window rows of %td chunks, %zu snapshots\n", windows, table.pieces.size() - static_cast<size_t>(windows));
   }
+  print_writers(table);
   std::printf("extras         %zu\n", table.extras.all().size());
   std::printf("private        %s\n", table.is_private ? "yes" : "no");
 }

@@ -235,10 +235,22 @@ void Store::AppendPlan::list_slots(Store &store, Sequence &seq) {
   }
 }
 
+/// Chunks with their window rows and snapshots, which are at their places together or not at all.
+kvc_status Store::AppendPlan::check_all_fits(const Store &store, const Sequence &seq, uint64_t chunk_bytes, Error &error) const {
+  uint64_t bytes = chunk_bytes;
+  for (const PieceNeed &need : pieces->needs) bytes += memory::Slab::rounded_bytes(seq.part->layout_of(need.piece).slot_bytes());
+  const uint64_t quota = seq.scope->bytes_max.load(std::memory_order_relaxed), capacity = store.slab_.capacity_bytes();
+  if (bytes <= (quota ? std::min(quota, capacity) : capacity)) return KVC_OK;
+  return fail_never(error, KVC_ERR_FULL, "%llu bytes are needed, %llu of them for window rows and snapshots: %s is %llu; leave out window rows that no query sees, append fewer tokens in one call, or raise it",
+                    static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(bytes - chunk_bytes), quota && quota < capacity ? "the scope's bytes_max" : "memory_bytes",
+                    static_cast<unsigned long long>(quota && quota < capacity ? quota : capacity));
+}
+
 /// What can be said before anything is evicted.
 kvc_status Store::AppendPlan::check_room(Store &store, const Sequence &seq, Error &error) const {
   KVC_TRY(store.check_fits(slots.size(), *seq.scope, seq.part->layout, error));
   const uint64_t slot_bytes = memory::Slab::rounded_bytes(seq.part->layout.slot_bytes());
+  if (pieces && !pieces->needs.empty()) KVC_TRY(check_all_fits(store, seq, slots.size() * slot_bytes, error));
   const auto own_bytes = [&](const OpenChunk *open) { return open && open->slot.generation && open->users.load(std::memory_order_acquire) == 1 ? store.slab_.bytes(open->slot) : 0; };
   uint64_t open_bytes = store.open_bytes_.load(std::memory_order_relaxed);
   for (uint64_t i = 0; i < sealed - seq.sealed && i < seq.open.size(); i++) open_bytes -= own_bytes(seq.open[i]);
@@ -247,9 +259,10 @@ kvc_status Store::AppendPlan::check_room(Store &store, const Sequence &seq, Erro
   uint64_t own_open_bytes = 0;  // that stay open with the rows of the call: nobody else can release them
   for (uint64_t i = sealed - seq.sealed; i < seq.open.size(); i++) own_open_bytes += own_bytes(seq.open[i]);
   if (!more_bytes || std::max(own_open_bytes, open_bytes) + more_bytes <= store.open_bytes_max_) return KVC_OK;
+  const bool uneven = *std::max_element(filled.begin(), filled.end()) > length;
   if (own_open_bytes + more_bytes > store.open_bytes_max_)
-    (void)fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it, or append all layers in one call",
-                     static_cast<unsigned long long>(own_open_bytes + more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));
+    (void)fail_never(error, KVC_ERR_FULL, "this sequence alone would hold %llu bytes in chunks that are not sealed: open_bytes_max is %llu; raise it%s",
+                     static_cast<unsigned long long>(own_open_bytes + more_bytes), static_cast<unsigned long long>(store.open_bytes_max_), uneven ? ", or append all layers in one call" : "");
   else
     (void)fail(error, KVC_ERR_FULL, "chunks that are not sealed hold %llu bytes, %llu more are needed: open_bytes_max is %llu", static_cast<unsigned long long>(open_bytes),
                static_cast<unsigned long long>(more_bytes), static_cast<unsigned long long>(store.open_bytes_max_));

@@ -41,6 +41,7 @@ struct Store::AppendPlan {
   void adopt(Store &store, Sequence &seq);
   bool parts_from(Store &store, const Sequence &seq, const OpenChunk &open, uint64_t chunk) const;
   void list_slots(Store &store, Sequence &seq);
+  kvc_status check_all_fits(const Store &store, const Sequence &seq, uint64_t chunk_bytes, Error &error) const;
   kvc_status check_room(Store &store, const Sequence &seq, Error &error) const;
   /// Of the rows that window layers leave out, those that the latest query sees.
   void note_skip(const Run &run, uint32_t layer);

@@ -57,7 +57,7 @@ kvc_status Store::prefetch(kvc_result &result, const Sequence &seq, std::span<co
   uint64_t end = 0;
   for (size_t i = 0; i < rows.size(); i++) {
     KVC_TRY(resolve_place(runs[i], rows[i], *seq.part, seq.filled, error));
-    KVC_TRY(check_filled(runs[i], seq.filled, error));
+    KVC_TRY(check_filled(runs[i], seq, error));
     lists = lists || runs[i].token_list;
   }
   for (const Run &run : runs) end = std::max(end, lists ? run.token_count / run.token_unit : run.token_end());

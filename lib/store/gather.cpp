@@ -124,7 +124,8 @@ kvc_status Store::gather_lists(kvc_result &result, const Sequence &seq, std::spa
   return status;
 }
 
-kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, Error &error) {
+kvc_status check_filled(const Run &run, const Sequence &seq, Error &error) {
+  const std::span<const uint64_t> filled = seq.filled;
   uint64_t end = run.token_end();
   if (run.token_list) {
     uint64_t last = 0;
@@ -132,8 +133,11 @@ kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, Error 
     if (last >= UINT64_MAX / run.token_unit - 1) return fail(error, KVC_ERR_RANGE, "token_list names entry %llu: no such position", static_cast<unsigned long long>(last));
     end = (last + 1) * run.token_unit;
   }
-  for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++)
+  for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) {
+    if (end > filled[l] && end <= seq.length && run.layers->kind == KVC_LAYER_STATE)
+      return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu: its state stands at %llu", run.named(l), static_cast<unsigned long long>(end), static_cast<unsigned long long>(filled[l]));
     if (end > filled[l]) return fail(error, KVC_ERR_RANGE, "layer %u: rows up to token %llu are asked for, %llu are filled", run.named(l), static_cast<unsigned long long>(end), static_cast<unsigned long long>(filled[l]));
+  }
   return KVC_OK;
 }
 
@@ -157,7 +161,7 @@ kvc_status Store::gather(kvc_result &result, const Sequence &seq, std::span<cons
   bool lists = false;
   for (size_t i = 0; i < rows.size(); i++) {
     KVC_TRY(resolve_run(runs[i], rows[i], *seq.part, Direction::gather, seq.filled, &scratch, error));
-    KVC_TRY(check_filled(runs[i], seq.filled, error));
+    KVC_TRY(check_filled(runs[i], seq, error));
     bytes += run_bytes(runs[i]);
     tokens = std::max(tokens, runs[i].token_count);
     lists = lists || runs[i].token_list;

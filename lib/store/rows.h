@@ -59,9 +59,6 @@ enum class Direction { append, gather };
 /// What an append that took these rows has done: to where the last of its runs goes, and the bytes that were the caller's.
 void tell_appended(kvc_result &result, std::span<const kvc_rows> rows, const Part &part);
 
-/// RANGE when a run of a gather goes past filled(layer).
-[[nodiscard]] kvc_status check_filled(const Run &run, std::span<const uint64_t> filled, base::Error &error);
-
 /// Destinations may not share elements either: K and V of a run, runs of one call.  O(n log n) for n runs that lie apart or step alike.
 [[nodiscard]] kvc_status check_runs_apart(std::span<const Run> runs, std::pmr::memory_resource *scratch, base::Error &error);
 

@@ -125,6 +125,9 @@ uint64_t tokens_left(const Sequence &seq);
 /// GONE for a read: what went after a lapse, and what is left to go on from.
 [[nodiscard]] kvc_status fail_lapsed(const Sequence &seq, uint64_t from, base::Error &error);
 
+/// RANGE when a run of a gather goes past filled(layer), NO_SNAPSHOT where a state layer has not come along with the sequence.
+[[nodiscard]] kvc_status check_filled(const Run &run, const Sequence &seq, base::Error &error);
+
 /// The options of an attach: whose identity is the publisher's.
 [[nodiscard]] kvc_status check_attach_options(const kvc_seq_options &options, const Scope &scope, base::Error &error);
 

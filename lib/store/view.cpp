@@ -50,6 +50,8 @@ kvc_status check_place(uint32_t &layer, const Sequence &seq, uint64_t token, uin
   layer -= seq.part->layer_begin;
   if (layer >= seq.filled.size() && seq.part->is_whole()) return fail(error, KVC_ERR_RANGE, "layer %u: the shape has %zu", named, seq.filled.size());
   if (layer >= seq.filled.size()) return fail(error, KVC_ERR_RANGE, "layer %u is not in this sequence's part, layers %u..%u", named, seq.part->layer_begin, seq.part->layer_end() - 1);
+  if (token >= seq.filled[layer] && token < seq.length && seq.part->shape.run_of(layer).kind == KVC_LAYER_STATE)
+    return fail(error, KVC_ERR_NO_SNAPSHOT, "layer %u: no snapshot at token %llu: its state stands at %llu", named, static_cast<unsigned long long>(token + 1), static_cast<unsigned long long>(seq.filled[layer]));
   if (token >= seq.filled[layer])
     return fail(error, KVC_ERR_RANGE, "layer %u: the page of token %llu is asked for, %llu are filled", named, static_cast<unsigned long long>(token), static_cast<unsigned long long>(seq.filled[layer]));
   if ((flags & KVC_VIEW_FRAME) && token >= seq.sealed_tokens())

@@ -33,9 +33,12 @@ struct CliTest : testing::Test {
   std::string path = folder / "a.kvc";
 
   /// 40 tokens in chunks of 16, two layers: two sealed chunks and an open one.
-  void save() {
+  void save(uint8_t write_id = 0) {
     Host host{{full_layers(2, 1, 8, 8)}, KVC_F16, 16};
-    SeqHandle seq = host.create();
+    auto options = sized<kvc_seq_options>();
+    std::fill(std::begin(options.write_id), std::end(options.write_id), write_id);
+    SeqHandle seq;
+    ASSERT_EQ(kvc_seq_create(seq.out(), host.scope, &options, &host.error), KVC_OK) << host.error.message;
     std::vector<uint16_t> memory(2 * 40 * 8);
     for (size_t i = 0; i < memory.size(); i++) memory[i] = static_cast<uint16_t>(i * 7);
     auto rows = sized<kvc_rows>();
@@ -62,6 +65,10 @@ TEST_F(CliTest, info_says_what_a_build_has_and_what_a_file_holds) {
   EXPECT_EQ(file.status, 0) << file.text;
   for (const char *words : {"version 1", "0..1: full, 1 heads, k 8 f16, v 8 f16", "tokens         40, ids of 50", "2 sealed (2 by name), 1 open; of 16 tokens", "private        no"})
     EXPECT_TRUE(file.has(words)) << words << ": " << file.text;
+  EXPECT_TRUE(file.has("write ids      2, that of the first chunk ")) << "drawn ones: " << file.text;
+  save(0xAB);
+  const Said given = kvc("info " + path);
+  EXPECT_TRUE(given.has("write id       abababababababababababababababab\n")) << given.text;
 }
 
 TEST_F(CliTest, verify_reads_every_page_and_names_the_first_that_is_bad) {

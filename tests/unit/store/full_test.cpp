@@ -116,6 +116,40 @@ TEST_F(FullTest, what_one_sequence_alone_cannot_hold_open_is_never_worth_another
   EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << host->error.message;
 }
 
+TEST_F(FullTest, an_append_whose_window_rows_and_chunks_together_never_fit_is_not_worth_another_try) {
+  const uint64_t tokens = 16 * kChunk;  // 16 x 129 KiB, twice
+  const std::vector<kvc_layer> layers{full_layers(1, 1, kDim, kDim), {1, KVC_LAYER_WINDOW, 1, kDim, kDim, 0, kChunk, 0, 0, {0, 0, 0}}};
+  kvc_store_options options = Host::options_of(4 << 20);
+  host.emplace(options, layers, KVC_F16, kChunk);
+  const auto all = ids(tokens);
+  std::vector<uint16_t> rows_of(tokens * kDim, 1);
+  const auto run = [&](uint32_t layer, uint64_t begin) {
+    auto rows = sized<kvc_rows>();
+    rows.layer_begin = layer, rows.layer_count = 1, rows.token_begin = begin, rows.token_count = tokens - begin;
+    rows.k.data = rows.v.data = rows_of.data(), rows.k.bytes = rows.v.bytes = rows_of.size() * 2;
+    return rows;
+  };
+  SeqHandle seq = host->create();
+  EXPECT_EQ(host->append(seq, all, {run(0, 0), run(1, 0)}), KVC_ERR_FULL);
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << host->error.message;
+  for (const char *word : {"window rows and snapshots", "memory_bytes", "leave out"}) EXPECT_NE(host->error.text().find(word), std::string::npos) << host->error.message;
+  EXPECT_EQ(host->append(seq, all, {run(0, 0), run(1, tokens - kChunk)}), KVC_OK) << "without what no query sees: " << host->error.message;
+}
+
+TEST_F(FullTest, one_call_of_all_layers_is_not_told_to_be_one) {
+  kvc_store_options options = Host::options_of(kMemory);
+  options.open_bytes_max = 200 << 10;  // less than a chunk of two layers
+  host.emplace(options, std::vector{full_layers(2, 1, kDim, kDim)}, KVC_F16, kChunk);
+  std::vector<uint16_t> two(2 * kChunk * kDim, 1);
+  auto rows = sized<kvc_rows>();
+  rows.layer_count = 2, rows.token_count = kChunk - 1, rows.k.data = rows.v.data = two.data(), rows.k.bytes = rows.v.bytes = two.size() * 2;
+  rows.k.layer_stride = rows.v.layer_stride = kChunk * kDim * 2;
+  SeqHandle seq = host->create();
+  EXPECT_EQ(host->append(seq, ids(kChunk - 1), {rows}), KVC_ERR_FULL) << host->error.message;
+  EXPECT_EQ(host->error.retry, static_cast<uint32_t>(KVC_RETRY_NEVER)) << host->error.message;
+  EXPECT_EQ(host->error.text().find("append all layers in one call"), std::string::npos) << host->error.message;
+}
+
 TEST_F(FullTest, more_sequences_than_seq_max_are_refused_with_the_way_out) {
   kvc_store_options options = Host::options_of(kMemory);
   options.seq_max = 1;

@@ -44,6 +44,21 @@ TEST_F(StateTest, the_snapshot_at_the_position_is_served_whatever_range_named_it
   EXPECT_EQ(kvc_store_verify(nullptr, host.store, nullptr, &host.error), KVC_OK) << host.error.message;
 }
 
+TEST_F(StateTest, a_state_that_has_not_come_along_with_the_sequence_is_no_snapshot_rather_than_a_wrong_position) {
+  SeqHandle seq = host.create();
+  append(seq, {16}, 1);
+  const Moves decoded = host.source(0, 16, 20, 1);
+  ASSERT_EQ(host.append(seq, {tokens.begin() + 16, tokens.begin() + 20}, decoded.rows()), KVC_OK) << host.error.message;
+  host.expect_refused(seq, 1, 0, 20, KVC_ERR_NO_SNAPSHOT);
+  EXPECT_NE(host.error.text().find("layer 1: no snapshot at token 20: its state stands at 16"), std::string::npos) << host.error.message;
+  host.expect_refused(seq, 1, 0, 21, KVC_ERR_RANGE);
+  ViewHandle view;
+  auto lent = sized<kvc_rows>();
+  EXPECT_EQ(kvc_view_acquire(view.out(), &lent, seq, 2, 19, 0, &host.error), KVC_ERR_NO_SNAPSHOT) << host.error.message;
+  EXPECT_EQ(kvc_view_acquire(view.out(), &lent, seq, 2, 20, 0, &host.error), KVC_ERR_RANGE) << host.error.message;
+  expect_snapshot(seq, 16, 1);
+}
+
 TEST_F(StateTest, one_part_may_be_read_alone_and_whole_layers_at_once) {
   SeqHandle seq = host.create();
   append(seq, {16}, 1);
