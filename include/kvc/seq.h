@@ -10,7 +10,8 @@
  *
  * A chunk is sealed when its tokens are complete: hashed, signed with a write id, immutable, indexed.  The first commit of a chunk wins
  * whole: rows of a chunk that is already held are not copied, reads then give the held ones, and no read of a handle mixes write ids in a
- * chunk (ranks of one engine, which have a handle each, may read different writers).
+ * chunk (ranks of one engine, which have a handle each, may read different writers; a snapshot whose chunk's rows gave way to another
+ * writer's, which have none there, is the sequence's own).
  * Rows that were wrong stay so until they are evicted: clear the scope, or change kvc_scope_options.revision.
  * A chunk is visible to a match when every page of full and latent layers in the matcher's part is stored.  Window and state layers do
  * not delay that; they decide where a match may END: at a chunk boundary whose window rows are held and where a snapshot exists.

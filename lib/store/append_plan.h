@@ -15,7 +15,7 @@ struct Store::PieceNeed {
 /// What a call will do beside the main pieces.
 struct Store::PiecePlan {
   explicit PiecePlan(std::pmr::memory_resource *scratch) : windows(scratch), states(scratch), needs(scratch), made(scratch), replaced(scratch), spares(scratch) {}
-  void add(Piece piece, uint64_t at, bool sealed);
+  void add(Piece piece, uint64_t at, bool held_stay);
   void own_what_seals(const Sequence &seq, uint64_t sealed);
   void count(const Sequence &seq, uint64_t sealed, uint64_t length);
   void take_over(Store &store, Pieces &pieces);

@@ -75,8 +75,8 @@ kvc_status Store::compact_windows(Sequence &made, const Sequence &from, std::spa
     cut.windows.push_back({c, rows});
     plan.nodes += c < complete;
   }
-  made.pieces->pending.clear();
-  made.pieces->pending.reserve(complete);
+  std::erase_if(made.pieces->pending, [&](uint64_t chunk) { return chunk >= shared; });
+  made.pieces->pending.reserve(made.pieces->pending.size() + complete);
   std::lock_guard lock(mutex_);
   index_->reserve(plan.nodes, made.scope->id);
   plan.nodes_reserved = plan.nodes;

@@ -103,7 +103,7 @@ void Store::join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
   if (in_parts && brings_pages(seq, seq.part->layout_of(piece), rows.data, there, &shared_held)) {
     join_slice(rows, held, *seq.scope, shared_held);
     note_complete(*seq.scope, held);
-  } else if (piece == Piece::window && !covers(seq, there, chunk, seq.length, {})) {
+  } else if (piece == Piece::window ? !covers(seq, there, chunk, seq.length, {}) : !snapshot_whole(seq, there)) {
     return;
   } else {
     open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);

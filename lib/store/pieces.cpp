@@ -44,8 +44,8 @@ kvc_status Store::AppendPlan::check_skip(Error &error) const {
               static_cast<unsigned long long>(length + 1 > skip_window ? length + 1 - skip_window : 0));
 }
 
-/// Rows go to the entry at `at`, which then is the sequence's own.  Of a sealed chunk that has such a piece already the held bytes stay.
-void Store::PiecePlan::add(Piece piece, uint64_t at, bool sealed) {
+/// Rows go to the entry at `at`, which then is the sequence's own.  `held_stay`: not if it is that of a held piece, which has them.
+void Store::PiecePlan::add(Piece piece, uint64_t at, bool held_stay) {
   auto &list = piece == Piece::window ? windows : states;
   const auto found = place(list, at);
   if (found == list.end() || found->at != at) {
@@ -54,7 +54,7 @@ void Store::PiecePlan::add(Piece piece, uint64_t at, bool sealed) {
     return;
   }
   OpenChunk *const rows = found->rows;
-  if (!rows || (rows->own() && rows->users.load(std::memory_order_acquire) == 1) || (sealed && !rows->own())) return;
+  if (!rows || (rows->own() && rows->users.load(std::memory_order_acquire) == 1) || (held_stay && !rows->own())) return;
   needs.push_back({piece, at, rows});
   found->rows = nullptr;
 }
@@ -91,10 +91,17 @@ void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
   p.states.assign(seq.pieces->states.begin(), seq.pieces->states.end());
   const uint64_t chunk_tokens = seq.chunk_tokens();
   for (const Run &run : plan.runs) {
-    if (run.layers->kind == KVC_LAYER_STATE) p.add(Piece::state, run.token_end(), true);
+    // Of a sealed chunk that has the rows already, the held bytes stay.  Its piece may be of other parts alone, or begin later.
+    const auto has_run = [&](const std::pmr::vector<Pieces::Entry> &list, uint64_t at, uint64_t first_row) {
+      const PieceRows rows = rows_of(Pieces::find(list, at));
+      bool all = true;
+      for (uint32_t l = run.layer_begin; l < run.layer_begin + run.layer_count; l++) all = all && left_out(seq, rows, l) <= first_row;
+      return all;
+    };
+    if (run.layers->kind == KVC_LAYER_STATE) p.add(Piece::state, run.token_end(), has_run(seq.pieces->states, run.token_end(), 0));
     if (run.layers->kind != KVC_LAYER_WINDOW) continue;
     for (uint64_t c = run.token_begin / chunk_tokens; c * chunk_tokens < run.token_end(); c++)
-      if (c >= seq.sealed || seq.pieces->is_pending(c)) p.add(Piece::window, c, c < seq.sealed);
+      if (c >= seq.sealed || seq.pieces->is_pending(c)) p.add(Piece::window, c, c < seq.sealed && has_run(seq.pieces->windows, c, std::max(run.token_begin, c * chunk_tokens) - c * chunk_tokens));
   }
   p.own_what_seals(seq, plan.sealed);
   p.count(seq, plan.sealed, plan.length);
@@ -167,7 +174,7 @@ void Store::copy_window(Sequence &seq, const Run &run, uint32_t layer, bool stre
     if (rows && rows->own()) {
       uint32_t &mark = layout.mark(rows->data, layer);
       PageSums &sums = *page_sums(rows->data, layout, layer);
-      if (mark == chunk_tokens) mark = static_cast<uint32_t>(token % chunk_tokens);
+      if (token - token % chunk_tokens + mark >= before) mark = static_cast<uint32_t>(token % chunk_tokens);  // nothing, or what others brought further on
       sums.valid = count == chunk_tokens && all_heads;
       for (const SideKind kind : {SideKind::k, SideKind::v}) {
         if (!run.side(kind).present) continue;
@@ -208,7 +215,7 @@ bool Store::waits_for_snapshot(const Sequence &seq, uint64_t chunk) {
   if (open_bytes_.load(std::memory_order_relaxed) > open_bytes_max_ || (open.held && open.held == open.cut_from)) return false;
   std::lock_guard lock(mutex_);
   const Ref found = index_->find_child(seq.names[chunk - seq.sealed], seq.tip());
-  if (!found || is_of_writer(seq, open, found) || (!seq.part->is_whole() && (index_->node(found).flags & seq::node_partial))) return false;
+  if (!found || is_of_writer(seq, open, found)) return false;
   return !snapshot_whole(seq, rows_of(index_->find_piece(found, seq::node_state)));
 }
 
@@ -336,6 +343,7 @@ void Store::settle_pieces(Sequence &seq, PiecePlan &plan) {
   const uint64_t chunk_tokens = seq.chunk_tokens(), windows_least = least_filled(seq, KVC_LAYER_WINDOW), states_least = least_filled(seq, KVC_LAYER_STATE);
   const auto seal_own = [&](const Pieces::Entry &entry, Piece piece, uint64_t chunk) {
     if (!entry.rows->own() || !pieces.is_pending(chunk)) return;
+    if (seq.is_private && index_->node(seq.table->refs[chunk]).name != seq::Name{}) return;  // one of before it was private: others read its pieces
     if (seal_piece(seq, *entry.rows, piece, chunk)) plan.nodes_reserved--;
   };
   for (const Pieces::Entry &entry : pieces.windows)

@@ -78,6 +78,7 @@ void Store::Restoring::adopt() {
   if (!table.sealed()) return;
   seq->table = make<Table>(&store.resource_, &store.resource_);
   seq->table->refs.reserve(table.sealed());
+  if (seq->pieces) seq->pieces->pending.reserve(table.sealed());
   for (bool absent = false; !absent && seq->sealed < named;) {
     std::lock_guard lock(store.mutex_);
     const uint64_t before = seq->sealed;
@@ -85,6 +86,7 @@ void Store::Restoring::adopt() {
       const Ref ref = store.index_->find_child(table.chunks[seq->sealed].name, seq->tip());
       if ((absent = !ref || !store.adopts(*seq, ref, table.chunks[seq->sealed].write_id.data()) || !is_same_writer(ref))) break;
       seq->table->refs.push_back(ref);
+      if (table.chunks[seq->sealed].awaits) seq->pieces->pending.push_back(seq->sealed);  // of the same writer
       seq->sealed++;
     }
     seq->held = seq->sealed;
@@ -159,6 +161,22 @@ kvc_status Store::Restoring::read(Error &error) {
   return seq->pieces ? read_pieces(error) : KVC_OK;
 }
 
+/// The chunks that were read become those of the table; the last one waits on where it waited for its snapshot.
+void Store::seal_restored(Sequence &seq, const SaveTable &table, PiecePlan *plan) {
+  const uint64_t named = table.named(), last = table.sealed() - 1;
+  const bool may_wait = named && named == table.sealed() && named > seq.sealed && table.chunks[last].awaits;
+  seq.is_private = false;
+  if (const uint64_t first = may_wait ? last : named; first > seq.sealed) seal(seq, first, plan);
+  if (may_wait && waits_for_snapshot(seq, last)) {
+    std::lock_guard lock(mutex_);
+    index_->unreserve(1);
+  } else if (may_wait) {
+    seal(seq, named, plan);
+  }
+  seq.is_private = table.is_private;
+  if (!may_wait && table.sealed() > seq.sealed) seal(seq, table.sealed(), plan);
+}
+
 kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const kvc_seq_options &o, Error &error) {
   if (!scope.has_shape()) return fail(error, KVC_ERR_SHAPE, "the scope has no shape: it holds objects only");
   io::File file(files_, path);
@@ -192,10 +210,7 @@ kvc_status Store::restore(uint64_t *token, Scope &scope, const char *path, const
   PiecePlan pieces = std::move(restoring->plan);
   PiecePlan *const plan = seq.pieces ? &pieces : nullptr;
   restoring.reset();
-  seq.is_private = false;
-  if (table.named() > seq.sealed) seal(seq, table.named(), plan);
-  seq.is_private = table.is_private;
-  if (table.sealed() > seq.sealed) seal(seq, table.sealed(), plan);
+  seal_restored(seq, table, plan);
   if (plan) settle_restored(seq, table, *plan);
   seq.is_private = table.is_private || (o.flags & KVC_SEQ_PRIVATE);
   slide(seq);

@@ -28,7 +28,6 @@ void Store::Restoring::reserve_pieces() {
   const uint64_t spare_count = seq->part->window_max && table.sealed() > seen ? table.sealed() - seen : 0;
   seq->pieces->windows.reserve(table.pieces.size() + spare_count);
   seq->pieces->states.reserve(table.pieces.size());
-  seq->pieces->pending.reserve(table.sealed());
   plan.spares.reserve(spare_count);
   while (plan.spares.size() < spare_count) plan.spares.push_back(make<OpenChunk>(&store.resource_));
   const auto nodes = static_cast<uint32_t>(std::count_if(table.pieces.begin(), table.pieces.end(), [](const SavedPiece &piece) { return !piece.is_open; }));
@@ -95,7 +94,7 @@ void Store::settle_restored(Sequence &seq, const SaveTable &table, PiecePlan &pl
   for (const SavedPiece &piece : table.pieces) {
     OpenChunk *const rows = piece.is_open ? nullptr : Pieces::find(piece.kind == Piece::window ? seq.pieces->windows : seq.pieces->states, key_of(table, piece));
     const uint64_t chunk = table.chunk_of(piece);
-    if (!rows || !rows->own()) continue;
+    if (!rows || !rows->own() || chunk >= seq.sealed) continue;
     if (std::memcmp(chunk_write_id(*seq.scope, index_->node(seq.table->refs[chunk])), table.chunks[chunk].write_id.data(), write_id_bytes) != 0) continue;
     seq.is_private = !table.chunks[chunk].is_named();
     if (seal_piece(seq, *rows, piece.kind, chunk)) plan.nodes_reserved--;

@@ -381,6 +381,7 @@ class Store final : seq::NodeSink {
   kvc_status save_chunk(SaveWriter &writer, const SaveTable &table, const Sequence &seq, uint64_t chunk, Error &error);
   kvc_status save_piece(SaveWriter &writer, const SaveTable &table, const Sequence &seq, size_t piece, const PiecesOut &out, Error &error);
   struct Restoring;
+  void seal_restored(Sequence &seq, const SaveTable &table, PiecePlan *plan);
   void settle_restored(Sequence &seq, const SaveTable &table, PiecePlan &plan);
 
   // gather.cpp
