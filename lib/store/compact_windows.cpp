@@ -15,7 +15,7 @@ kvc_status Store::keep_window(Cut &cut, const Sequence &from, uint64_t chunk, ui
   std::lock_guard lock(mutex_);
   Ref piece;
   const PieceRows rows = window_rows(from, std::span<const Ref>(from.table->refs).first(from.held), chunk, &piece);
-  if (!covers(from, rows, chunk, count, filled))
+  if (!covers(from, rows, chunk, count, may_bring(from, chunk) ? filled : std::span<const uint64_t>()))
     return fail(error, KVC_ERR_GONE, "window rows of the chunk at token %llu, which are seen behind the kept positions, are no longer held", static_cast<unsigned long long>(chunk * from.chunk_tokens()));
   if (rows.slot) cut.windows.push_back({chunk, piece ? cut.hold(piece) : Pieces::find(from.pieces->windows, chunk)});
   return KVC_OK;

@@ -49,6 +49,9 @@ bool Store::covers(const Sequence &seq, PieceRows rows, uint64_t chunk, uint64_t
   return true;
 }
 
+/// May the sequence still bring window rows of this chunk?  Not of one that is another writer's.
+bool Store::may_bring(const Sequence &seq, uint64_t chunk) { return chunk >= seq.sealed || seq.pieces->is_pending(chunk); }
+
 /// The window rows of a chunk, in the sequence's own entry or in a piece of the chunk.  Under the lock.
 PieceRows Store::window_rows(const Sequence &seq, std::span<const Ref> refs, uint64_t chunk, Ref *piece) const {
   if (const PieceRows own = rows_of(Pieces::find(seq.pieces->windows, chunk)); own.slot) return own;
@@ -62,7 +65,7 @@ uint64_t Store::window_missing(const Sequence &seq, std::span<const Ref> refs, u
   if (!window_max || seen >= end) return none;
   for (uint64_t c = (end - 1) / chunk_tokens;; c--) {
     Ref piece;
-    const bool covered = as_match ? covers(seq, rows_of(index_->find_piece(refs[c], seq::node_window)), c, end, {}) : covers(seq, window_rows(seq, refs, c, &piece), c, end, seq.filled);
+    const bool covered = as_match ? covers(seq, rows_of(index_->find_piece(refs[c], seq::node_window)), c, end, {}) : covers(seq, window_rows(seq, refs, c, &piece), c, end, may_bring(seq, c) ? std::span<const uint64_t>(seq.filled) : std::span<const uint64_t>());
     if (!covered) return c;
     if (c == seen / chunk_tokens) return none;
   }

@@ -101,7 +101,7 @@ void Store::plan_pieces(AppendPlan &plan, const Sequence &seq) {
     if (run.layers->kind == KVC_LAYER_STATE) p.add(Piece::state, run.token_end(), has_run(seq.pieces->states, run.token_end(), 0));
     if (run.layers->kind != KVC_LAYER_WINDOW) continue;
     for (uint64_t c = run.token_begin / chunk_tokens; c * chunk_tokens < run.token_end(); c++)
-      if (c >= seq.sealed || seq.pieces->is_pending(c)) p.add(Piece::window, c, c < seq.sealed && has_run(seq.pieces->windows, c, std::max(run.token_begin, c * chunk_tokens) - c * chunk_tokens));
+      if (may_bring(seq, c)) p.add(Piece::window, c, c < seq.sealed && has_run(seq.pieces->windows, c, std::max(run.token_begin, c * chunk_tokens) - c * chunk_tokens));
   }
   p.own_what_seals(seq, plan.sealed);
   p.count(seq, plan.sealed, plan.length);

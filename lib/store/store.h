@@ -317,6 +317,7 @@ class Store final : seq::NodeSink {
 
   // cut.cpp: where a sequence with such layers can end, and what it then holds of them
   bool covers(const Sequence &seq, PieceRows rows, uint64_t chunk, uint64_t end, std::span<const uint64_t> filled) const;
+  static bool may_bring(const Sequence &seq, uint64_t chunk);
   PieceRows window_rows(const Sequence &seq, std::span<const Ref> refs, uint64_t chunk, Ref *piece) const;
   uint64_t window_missing(const Sequence &seq, std::span<const Ref> refs, uint64_t end, bool as_match) const;
   uint64_t pieces_end(const Sequence &seq, std::span<const Ref> refs, uint32_t *stop) const;

@@ -103,6 +103,21 @@ TEST_F(Lagging, window_rows_that_begin_before_those_of_a_fork_are_not_taken_to_b
   }
 }
 
+TEST_F(Lagging, a_cut_into_the_window_of_a_chunk_that_is_another_writers_needs_that_ones_rows) {
+  PartsHost host(disk, {full, window_layer(20)});
+  const SeqHandle other = host.create(whole), seq = host.create(whole);
+  append(host, other, whole, KVC_LAYER_FULL, 0, 64, 2);
+  ASSERT_EQ(host.append(other, whole, 2, tokens, 45, 64, false, 0, KVC_LAYER_WINDOW), KVC_OK) << host.error.message;
+  append(host, seq, whole, KVC_LAYER_FULL, 0, 64);  // all of it is the other's now, whose windows begin at token 45
+  EXPECT_EQ(kvc_seq_truncate(seq, 41, &host.error), KVC_ERR_GONE) << host.error.message;
+  std::vector<uint64_t> first(41);
+  for (uint64_t i = 0; i < 41; i++) first[i] = i;
+  EXPECT_EQ(kvc_seq_compact(seq, first.data(), first.size(), &host.error), KVC_ERR_GONE) << host.error.message;
+  append(host, seq, whole, KVC_LAYER_WINDOW, 0, 64);
+  host.expect_all(seq, whole, 64, 2);
+  verify(host);
+}
+
 TEST_F(Lagging, a_chunk_that_waited_for_its_snapshot_waits_on_when_it_comes_back) {
   PartsHost host(disk, {full, state});
   const SeqHandle other = host.create(whole, 2), seq = host.create(whole, 1);
