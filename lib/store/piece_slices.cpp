@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "store/page_sums.h"
 #include "store/slices.h"
 
 /// Window rows and snapshots wherever they lie: in a sequence's own slot, in a piece of all of the shape, or in those of its parts.
@@ -104,6 +105,9 @@ void Store::join_piece(Sequence &seq, OpenChunk &rows, Piece piece, uint64_t chu
     join_slice(rows, held, *seq.scope, shared_held);
     note_complete(*seq.scope, held);
   } else if (piece == Piece::window ? !covers(seq, there, chunk, seq.length, {}) : !snapshot_whole(seq, there)) {
+    const ChunkLayout &layout = seq.part->layout_of(piece);
+    for (uint32_t l = 0; l < layout.layer_count(); l++)
+      if (layout.page(l).present()) page_sums(rows.data, layout, l)->valid = 0;  // its headers stand there now
     return;
   } else {
     open_bytes_.fetch_sub(slab_.bytes(rows.slot), std::memory_order_relaxed);

@@ -103,6 +103,19 @@ TEST_F(Lagging, window_rows_that_begin_before_those_of_a_fork_are_not_taken_to_b
   }
 }
 
+TEST_F(Lagging, rows_that_did_not_join_at_first_pass_their_check_when_they_do) {
+  PartsHost host(disk, {full, window_layer(40), state});
+  SeqHandle seq = host.create(whole), fork;
+  append(host, seq, whole, KVC_LAYER_FULL, 0, 48);
+  ASSERT_EQ(kvc_seq_fork(fork.out(), seq, KVC_ALL, &host.error), KVC_OK) << host.error.message;
+  append(host, seq, whole, KVC_LAYER_FULL, 48, 64), append(host, seq, whole, KVC_LAYER_WINDOW, 25, 64);
+  append(host, fork, whole, KVC_LAYER_WINDOW, 9, 48);  // more of the second chunk than is held
+  ASSERT_EQ(kvc_scope_clear(nullptr, host.scope, nullptr, nullptr), KVC_OK);  // those held are found no more
+  append(host, fork, whole, KVC_LAYER_FULL, 48, 50), append(host, fork, whole, KVC_LAYER_WINDOW, 48, 50);
+  verify(host);
+  host.expect_rows(fork, {1, 1, 0, 0}, 11, 50, 1);
+}
+
 TEST_F(Lagging, a_cut_into_the_window_of_a_chunk_that_is_another_writers_needs_that_ones_rows) {
   PartsHost host(disk, {full, window_layer(20)});
   const SeqHandle other = host.create(whole), seq = host.create(whole);
