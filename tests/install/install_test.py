@@ -59,7 +59,7 @@ def through_pkg_config(args, prefix, folder, static):
     for variable in ("kvc_cuda", "kvc_fabric"):
         if not run("pkg-config", f"--variable={variable}", "kvc", env=environment).strip():
             raise SystemExit(f"kvc.pc has no {variable}")
-    for compiler, dialect, source in ((args.cc, "-std=c99", "host.c"), (args.cxx, "-std=c++11", "host.cpp")):
+    for compiler, dialect, source in ((args.cc, "-std=c99", "host.c"), (args.cxx, "-std=c++11", "host.cpp"), (args.cxx, "-std=c++17", "wrapped.cpp")):
         program = folder / "program"
         run(compiler, dialect, "-Wall", "-Wextra", "-pedantic", "-Werror", CONSUMER / source, *flags, *(["-static"] if static else []),
             "-o", program)

@@ -231,7 +231,7 @@ def check_header_guards(tree):
         public = path.startswith('include/')
         if public:
             # Public headers are read by compilers and tools of others: a guard is the common ground.
-            guard = 'KVC_' + os.path.basename(path)[:-2].upper().replace('.', '_') + '_H'
+            guard = 'KVC_' + os.path.basename(path).upper().replace('.', '_')
             if not re.search(rf'^#ifndef {guard}\n#define {guard}$', source.without_comments(text), re.MULTILINE):
                 yield path, 0, f'wants the guard {guard}'
         elif path not in GENERATED and '#pragma once' not in text:
