@@ -17,6 +17,33 @@
  *              With KVC_OPEN_HOST_DRIVEN there are none: kvc_queue_drain, kvc_store_step and calls that wait do the work, and the
  *              descriptor tells of results and events, not of work: a loop that only polls sleeps for ever.
  *
+ * A BATCH - many gathers started as one, their results taken as they come; returns how many failed or were not started
+ *
+ *     static size_t gather_all(kvc_queue *queue, kvc_seq *const *seqs, const kvc_rows *rows, size_t n, kvc_error *error) {
+ *       kvc_result results[16];
+ *       struct pollfd ready;
+ *       kvc_call call;
+ *       size_t i, count, started, failed = 0;
+ *       KVC_INIT(&results[0]);  // its size is that of all
+ *       KVC_INIT(&call);
+ *       call.queue = queue, call.flags = KVC_CALL_MORE;
+ *       for (started = 0; started < n; started++) {
+ *         call.user = started;
+ *         if (kvc_gather(NULL, seqs[started], &rows[started], 1, &call, error) != KVC_OK) break;  // BUSY: as many as the queue takes
+ *       }
+ *       failed = n - started;
+ *       memset(&ready, 0, sizeof ready);
+ *       ready.events = POLLIN;
+ *       if (kvc_queue_submit(queue, error) != KVC_OK || kvc_queue_fd(&ready.fd, queue, error) != KVC_OK) return n;
+ *       while (started > 0) {  // until then the arrays are lent
+ *         poll(&ready, 1, -1);  // or in the host's own loop, beside its other descriptors
+ *         if (kvc_queue_drain(results, 16, &count, queue, 0, error) != KVC_OK) return n;
+ *         for (i = 0; i < count; i++) failed += results[i].status != KVC_OK;  // of the call results[i].user; .message says why
+ *         started -= count;
+ *       }
+ *       return failed;
+ *     }
+ *
  *   expected failures   create: FULL.   a queued call: BUSY (depth, description_bytes).   cancel: NOT_FOUND. */
 #ifndef KVC_QUEUE_H
 #define KVC_QUEUE_H

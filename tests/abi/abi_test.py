@@ -146,14 +146,22 @@ def pool_example():
     return "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
 
 
+def batch_example():
+    """The function at the top of queue.h, which batch.c includes: what is indented by four below A BATCH."""
+    text = (ROOT / "include/kvc/queue.h").read_text()
+    part = re.search(r"A BATCH .*?\n \*\n(.*?)\n \*\n", text, flags=re.S)[1]
+    return "\n".join(line[len(" *     "):] for line in part.splitlines()) + "\n"
+
+
 def check_hosts(args, surface, folder):
     failures = []
     library = pathlib.Path(args.library).resolve()
     (folder / "manual.c").write_text(manual_host())
     (folder / "layered.c").write_text(layered_host())
     (folder / "pool_rows.h").write_text(pool_example())
+    (folder / "batch_call.h").write_text(batch_example())
     served = "0 of 200 tokens were here\n192 of 200 tokens were here\n"
-    for source, wanted in ((HERE / "host.c", "ok\n"), (folder / "manual.c", served), (folder / "layered.c", served), (HERE / "pool.c", "ok\n")):
+    for source, wanted in ((HERE / "host.c", "ok\n"), (folder / "manual.c", served), (folder / "layered.c", served), (HERE / "pool.c", "ok\n"), (HERE / "batch.c", "ok\n")):
         for compiler, dialect in dialects(args):
             program = folder / "program"
             run(compiler, *dialect, *STRICT, "-I", ROOT / "include", "-I", folder, source, "-x", "none", library, "-o", program)
