@@ -50,6 +50,8 @@ struct Names {
 kvc_store *open_one(Input &input, kvc_error &error) {
   Sized<kvc_store_options> options(input);
   options.set(offsetof(kvc_store_options, memory_bytes), options.get(offsetof(kvc_store_options, memory_bytes)) % (4u << 20));
+  if (!options.get(offsetof(kvc_store_options, memory_bytes)))  // the default is a large part of the machine's: not to be populated
+    options.set(offsetof(kvc_store_options, flags), static_cast<uint32_t>(options.get(offsetof(kvc_store_options, flags))) & ~static_cast<uint32_t>(KVC_OPEN_POPULATE));
   kvc_store *store = reinterpret_cast<kvc_store *>(8);
   const std::string uri = input.number<uint8_t>() % 16 ? "mem:" : input.text(20);
   const kvc_status status = kvc_open(&store, uri.c_str(), options.get(), &error);
