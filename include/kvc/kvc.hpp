@@ -96,6 +96,16 @@ class Handle {
 
 inline bool queued(const kvc_call *call) noexcept { return call && call->queue; }
 
+/** Runs of(result, error), which is a call with a result: none where it is queued. */
+template <typename Call>
+kvc_result result_of(const kvc_call *call, Call &&of) {
+  Check check;
+  auto result = init<kvc_result>();
+  const kvc_status status = of(queued(call) ? nullptr : &result, check);
+  check(status, result.done);
+  return result;
+}
+
 }  // namespace detail
 
 class Lease : public detail::Handle<kvc_lease, kvc_lease_release> {
@@ -132,18 +142,10 @@ class Seq : public detail::Handle<kvc_seq, kvc_seq_release> {
     check(kvc_append(handle_, tokens, token_count, rows, row_count, call, check));
   }
   kvc_result gather(const kvc_rows *rows, size_t row_count, const kvc_call *call = nullptr) const {
-    detail::Check check;
-    auto result = init<kvc_result>();
-    const kvc_status status = kvc_gather(detail::queued(call) ? nullptr : &result, handle_, rows, row_count, call, check);
-    check(status, result.done);
-    return result;
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_gather(result, handle_, rows, row_count, call, error); });
   }
   kvc_result prefetch(const kvc_rows *rows, size_t row_count, uint32_t tier, const kvc_call *call = nullptr) const {
-    detail::Check check;
-    auto result = init<kvc_result>();
-    const kvc_status status = kvc_seq_prefetch(detail::queued(call) ? nullptr : &result, handle_, rows, row_count, tier, call, check);
-    check(status, result.done);
-    return result;
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_seq_prefetch(result, handle_, rows, row_count, tier, call, error); });
   }
   void identify(const kvc_extra *extras, size_t extra_count) {
     detail::Check check;
@@ -239,19 +241,16 @@ class Scope : public detail::Handle<kvc_scope, kvc_scope_release> {
     return Seq(out);
   }
   kvc_result put(kvc_object *objects, size_t object_count, const kvc_object_options *options = nullptr, const kvc_call *call = nullptr) const {
-    return objects_call(kvc_object_put, objects, object_count, options, call);
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_object_put(result, handle_, objects, object_count, options, call, error); });
   }
   kvc_result get_objects(kvc_object *objects, size_t object_count, const kvc_object_options *options = nullptr, const kvc_call *call = nullptr) const {
-    return objects_call(kvc_object_get, objects, object_count, options, call);
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_object_get(result, handle_, objects, object_count, options, call, error); });
   }
   kvc_result exists(kvc_object *objects, size_t object_count, const kvc_object_options *options = nullptr, const kvc_call *call = nullptr) const {
-    return objects_call(kvc_object_exists, objects, object_count, options, call);
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_object_exists(result, handle_, objects, object_count, options, call, error); });
   }
   kvc_result remove(kvc_object *objects, size_t object_count, const kvc_call *call = nullptr) const {
-    const auto plain = [](kvc_result *result, const kvc_scope *scope, kvc_object *list, size_t count, const kvc_object_options *, const kvc_call *how, kvc_error *error) {
-      return kvc_object_delete(result, scope, list, count, how, error);
-    };
-    return objects_call(plain, objects, object_count, nullptr, call);
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_object_delete(result, handle_, objects, object_count, call, error); });
   }
   /** Entries in key order behind `after`, `count` at most. */
   std::vector<kvc_object_entry> list(const std::string &after = std::string(), size_t count = 1024) const {
@@ -263,27 +262,13 @@ class Scope : public detail::Handle<kvc_scope, kvc_scope_release> {
     return out;
   }
   kvc_result clear(const kvc_call *call = nullptr) {
-    detail::Check check;
-    auto result = init<kvc_result>();
-    const kvc_status status = kvc_scope_clear(detail::queued(call) ? nullptr : &result, handle_, call, check);
-    check(status, result.done);
-    return result;
+    return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_scope_clear(result, handle_, call, error); });
   }
   kvc_scope_info info() const {
     detail::Check check;
     auto out = init<kvc_scope_info>();
     check(kvc_scope_get_info(&out, handle_, check));
     return out;
-  }
-
- private:
-  template <typename Call>
-  kvc_result objects_call(Call &&of, kvc_object *objects, size_t count, const kvc_object_options *options, const kvc_call *call) const {
-    detail::Check check;
-    auto result = init<kvc_result>();
-    const kvc_status status = of(detail::queued(call) ? nullptr : &result, handle_, objects, count, options, call, check);
-    check(status, result.done);
-    return result;
   }
 };
 
