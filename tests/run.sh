@@ -84,6 +84,9 @@ fi
 readonly python=$PWD/build/release/python-venv/bin/python  # made by the first test that needs it
 ((full)) && long=(-DKVC_LONG_TESTS=ON) fuzz_runs=100 || long=(-DKVC_LONG_TESTS=OFF) fuzz_runs=1
 
+. tests/toolchains.sh
+find_go || true # the tests of a language that is not there count as skipped
+find_rust || true
 free_threaded=$(free_threaded_python) || [[ -z ${KVC_FREE_THREADED_PYTHON:-} ]] || exit 2
 build release -DKVC_TESTS=ON -DKVC_GOLDEN_PYTHON="$python" -DKVC_FREE_THREADED_PYTHON="$free_threaded" "${long[@]}"
 run release

@@ -403,6 +403,12 @@ class Store : public detail::Handle<kvc_store, kvc_close> {
   }
 };
 
+/** Of the library that is loaded: major << 16 | minor << 8 | patch. */
+inline uint32_t version() noexcept { return kvc_version(); }
+
+/** KVC_FEATURE_* bits of this build. */
+inline uint64_t features() noexcept { return kvc_features(); }
+
 /** What follows from a shape, and whether it can be. */
 inline kvc_shape_info check_shape(const kvc_shape &shape) {
   detail::Check check;

@@ -2,10 +2,12 @@
 """Cuts the dump of a real model's KV cache down to what a repository can hold.
 
     python3 cut.py SOURCE/kv.safetensors OUT.safetensors LAYER LAYER [--tokens 512]
+    python3 cut.py SOURCE/kv.safetensors OUT.safetensors LAYER --queries
 
 SOURCE holds k and v [layers, kv_heads, tokens, head_dim] float16, token_ids [tokens] int32 and layers [layers] int32 (numbers of the
-model's layers).  OUT holds the same tensors for the named layers and the first tokens; not a bit of a number is changed.  Only the
-standard library is needed."""
+model's layers), and of the last positions the queries q and the attention outputs attn_out [layers, heads, positions, head_dim] float16.
+OUT holds k, v, token_ids and layers for the named layers and the first tokens; with --queries for all tokens, and q and attn_out beside
+them.  Not a bit of a number is changed.  Only the standard library is needed."""
 
 import argparse
 import json
@@ -56,21 +58,24 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("layers", type=int, nargs="+", help="numbers of the model's layers")
     parser.add_argument("--tokens", type=int, default=512)
+    parser.add_argument("--queries", action="store_true", help="all tokens, with q and attn_out of the last of them")
     arguments = parser.parse_args()
     source = Safetensors(arguments.source)
     dtype, (count,), data = source.tensor("layers")
     numbers = list(struct.unpack(f"<{count}i", data))
     picked = [numbers.index(layer) for layer in arguments.layers]
     ids_dtype, (held,), ids = source.tensor("token_ids")
-    if not 0 < arguments.tokens <= held:
-        parser.error(f"--tokens {arguments.tokens}: the source holds {held}")
-    tensors = {
-        "k": cut_rows(source, "k", picked, arguments.tokens),
-        "v": cut_rows(source, "v", picked, arguments.tokens),
-        "token_ids": (ids_dtype, [arguments.tokens], bytes(ids[: arguments.tokens * BYTES[ids_dtype]])),
+    tokens = held if arguments.queries else arguments.tokens
+    if not 0 < tokens <= held:
+        parser.error(f"--tokens {tokens}: the source holds {held}")
+    tensors = {name: cut_rows(source, name, picked, tokens) for name in ("k", "v")}
+    if arguments.queries:
+        tensors |= {name: cut_rows(source, name, picked, source.tensor(name)[1][2]) for name in ("q", "attn_out")}
+    tensors |= {
+        "token_ids": (ids_dtype, [tokens], bytes(ids[: tokens * BYTES[ids_dtype]])),
         "layers": (dtype, [len(picked)], struct.pack(f"<{len(picked)}i", *arguments.layers)),
     }
-    write(arguments.out, tensors, source.metadata | {"cut_tokens": str(arguments.tokens)})
+    write(arguments.out, tensors, source.metadata | {"cut_tokens": str(tokens)})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,3 @@
+module kvc
+
+go 1.24
