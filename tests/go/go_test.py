@@ -3,7 +3,8 @@
 
     python3 tests/go/go_test.py STEP --build build/release
 
-STEP: stage (what the others need), check (gofmt, go vet), test, race, cgocheck (GOEXPERIMENT=cgocheck2), fuzz, outside (a program of its own module).
+STEP: stage (what the others need), check (gofmt, go vet), test, race, cgocheck (GOEXPERIMENT=cgocheck2), fuzz, outside (a program of its own module),
+examples (builds those of examples/ as BUILD/bin/NAME_go).
 Says "skipped" (77) and why where there is no Go of the version that go.mod names."""
 
 import argparse
@@ -50,7 +51,7 @@ def outside():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("stage", "check", "test", "race", "cgocheck", "fuzz", "outside"))
+    parser.add_argument("step", choices=("stage", "check", "test", "race", "cgocheck", "fuzz", "outside", "examples"))
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--fuzz-seconds", type=int, default=5)
     arguments = parser.parse_args()
@@ -71,6 +72,12 @@ def main():
             run("go", "test", "-run=^$", f"-fuzz=^{target}$", f"-fuzztime={arguments.fuzz_seconds}s", ".")
     elif arguments.step == "outside":
         outside()
+    elif arguments.step == "examples":
+        for folder in sorted((ROOT / "examples").glob("*/go")):
+            run("go", "build", "-o", arguments.build.resolve() / "bin" / f"{folder.parent.name}_go", f"./{folder.parent.name}/go", folder=ROOT / "examples")
+        if unformatted := run("gofmt", "-l", ".", folder=ROOT / "examples"):
+            raise SystemExit(f"gofmt: {unformatted}")
+        run("go", "vet", "./...", folder=ROOT / "examples")
     else:
         flags = {"test": (), "race": ("-race",), "cgocheck": ()}[arguments.step]
         print(run("go", "test", "-count=1", *flags, "./...", **({"GOEXPERIMENT": "cgocheck2"} if arguments.step == "cgocheck" else {})))
