@@ -68,10 +68,23 @@ install_binding() {
     --config-settings=cmake.define.KVC_BUILD_DIR="$PWD/build/release" ./bindings/python
 }
 
+# A process in Go takes the saved file too.  Without Go, which is fetched where it is not there, the rest runs all the same.
+build_go_process() {
+  find_go || return 0
+  local package=$PWD/$work/pkgconfig # of the build tree: nothing is installed here
+  mkdir -p "$package"
+  printf '%s\n' "Name: kvc" "Description: of the build tree" "Version: 0" "Cflags: -I$PWD/include" "Libs: -L$PWD/build/release/lib -Wl,-rpath,$PWD/build/release/lib -lkvc" > "$package/kvc.pc"
+  (cd examples && PKG_CONFIG_PATH=$package GOTOOLCHAIN=local go build -o "../$work/go_process" ./quickstart/go)
+  go_process=(--go-process "$work/go_process")
+}
+
+. tests/toolchains.sh
+go_process=()
 mkdir -p "$work"
 phase "install system packages" install_packages
 phase "install Python packages (llama.cpp among them)" install_python_packages
 phase "fetch the model" fetch_model
 phase "build the library" build_library
 phase "build and install the Python binding" install_binding
-exec "$python" examples/quickstart/quickstart.py --model "$model" --picture "$work/quickstart.png" "${phases[@]}" "$@"
+phase "build the process in Go" build_go_process
+exec "$python" examples/quickstart/quickstart.py --model "$model" --picture "$work/quickstart.png" "${go_process[@]}" "${phases[@]}" "$@"

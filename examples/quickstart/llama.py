@@ -70,12 +70,15 @@ def _silence(level, text, user):
     pass
 
 
+def library_path():
+    return next(pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent.glob("*.so"))
+
+
 def load_library():
     version = importlib.metadata.version("xllamacpp")
     if version != PINNED_VERSION:
         raise LlamaError(f"xllamacpp {version}: this wrapper knows the structs of {PINNED_VERSION} only")
-    folder = pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent
-    library = ctypes.CDLL(str(next(folder.glob("*.so"))))
+    library = ctypes.CDLL(str(library_path()))
     for name, (result, *arguments) in PROTOTYPES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -5,7 +5,7 @@
 
 The document is computed once and stored.  Every question then matches that prefix, takes its rows straight into a state that llama.cpp
 accepts, and computes only what follows.  Each answer is compared with recomputed runs (conversation.py says how).  At the end the document is
-saved as a file, and a second process restores it and answers the first question (second_process.py).  Exits 0 only if every token is the same
+saved as a file, and a second process restores it and answers the first question (second_process.py; with --go-process one in Go too, go/).  Exits 0 only if every token is the same
 and every prefix really came out of kvc.
 """
 import argparse
@@ -15,6 +15,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 
@@ -56,23 +57,31 @@ def parse_arguments():
         return name, float(seconds)
     parser = make_parser(__doc__)
     parser.add_argument("--picture", type=pathlib.Path, help="where to draw the results (PNG)")
+    parser.add_argument("--go-process", type=pathlib.Path, help="what go/ builds: it takes the saved file and answers as the second process does")
     parser.add_argument("--phase", type=earlier_phase, action="append", default=[], metavar="NAME=SECONDS",
                         help="a phase that went before, for the table of times")
     return parser.parse_args()
 
 
+def prefix_text(arguments):
+    return PREFIX.format(document=arguments.document.read_text().strip("\n"))
+
+
 def document_prefix(model, arguments):
-    return model.tokenize(PREFIX.format(document=arguments.document.read_text().strip("\n")))
+    return model.tokenize(prefix_text(arguments))
+
+
+def revision_of(arguments):
+    with open(arguments.model, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"sha256:{digest} xllamacpp:{llama.PINNED_VERSION} flash-attention:{int(not arguments.no_flash_attention)}"
 
 
 def open_scope(store, model, arguments):
     """Everything that changes K and V is part of the identity, or a hit could return another model's rows."""
-    with open(arguments.model, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     shape = kvc.Shape(dtype=kvc.F16, rope=kvc.ROPE_PAIRS,
                       layers=[kvc.Layer(count=model.layer_count, kv_heads=model.kv_heads, k_dim=model.head_dim, v_dim=model.head_dim)])
-    revision = f"sha256:{digest} xllamacpp:{llama.PINNED_VERSION} flash-attention:{int(not arguments.no_flash_attention)}"
-    return store.scope(model=arguments.model.stem, revision=revision, shape=shape)
+    return store.scope(model=arguments.model.stem, revision=revision_of(arguments), shape=shape)
 
 
 def store_document(scope, model, context, prefix, saved, console):
@@ -127,17 +136,31 @@ def ask_all(model, scope, document, layout, contexts, store, console):
     return answers
 
 
-def ask_second_process(arguments, saved, first, console):
+def second_command(arguments, saved, question):
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("second_process.py")), "--document", str(arguments.document), "--question", question]
+    return command + common_options(arguments, saved)
+
+
+def common_options(arguments, saved):
+    return ["--model", str(arguments.model), "--saved", saved, "--threads", str(arguments.threads), *["--no-flash-attention"] * arguments.no_flash_attention]
+
+
+def go_command(arguments, saved, question):
+    """Go tokenizes by itself, from the same text; the module of Python that has llama.cpp wants Python's symbols, which a program in Go has not."""
+    text = pathlib.Path(saved).with_name("prefix.txt")
+    text.write_text(prefix_text(arguments))
+    return [str(arguments.go_process), "--before", sysconfig.get_config_var("INSTSONAME"), "--library", str(llama.library_path()), "--prefix", str(text),
+            "--scope", arguments.model.stem, "--revision", revision_of(arguments), "--question", QUESTION.format(question=question), *common_options(arguments, saved)]
+
+
+def ask_another(name, command, first, console):
     """The first question once more, in a process that has nothing but the file.  Whether its tokens are the same."""
-    command = [sys.executable, str(pathlib.Path(__file__).with_name("second_process.py")), "--model", str(arguments.model),
-               "--document", str(arguments.document), "--saved", saved, "--question", first.question, "--threads", str(arguments.threads)]
-    command += ["--no-flash-attention"] * arguments.no_flash_attention
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode != 0:
-        raise conversation.NotRead(f"the second process ended with status {run.returncode}")
+        raise conversation.NotRead(f"the {name} ended with status {run.returncode}")
     second = json.loads(run.stdout)
     same = second["tokens"] == first.tokens and second["matched_tokens"] == first.matched_tokens
-    report.print_second_process(console, first, second, same)
+    report.print_second_process(console, name, first, second, same)
     return same
 
 
@@ -167,7 +190,10 @@ def run(saved):
             context.close()
         model.close()
     with console.phase("ask a second process that has the file alone"):
-        second_same = ask_second_process(arguments, saved, answers[0], console)
+        question = answers[0].question
+        wrong = [] if ask_another("second process", second_command(arguments, saved, question), answers[0], console) else ["the second process"]
+        if arguments.go_process and not ask_another("process in Go", go_command(arguments, saved, question), answers[0], console):
+            wrong.append("the process in Go")
     report.print_chart(console, answers)
     if arguments.picture:
         with console.phase("draw the picture"):
@@ -175,12 +201,12 @@ def run(saved):
             console.line(f"   {arguments.picture}")
     report.print_total(console, answers)
     console.print_phases()
-    wrong = [answer.question for answer in answers if not (answer.tokens_identical and answer.state_identical)]
-    for question in wrong:
+    for other in wrong:
+        console.line(f"FAILED: {other} gave another answer")
+    changed = [answer.question for answer in answers if not (answer.tokens_identical and answer.state_identical)]
+    for question in changed:
         console.line(f"FAILED: the answer to {question!r} differs from the replayed run")
-    if not second_same:
-        console.line("FAILED: the second process gave another answer")
-    return 1 if wrong or not second_same else 0
+    return 1 if changed or wrong else 0
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ def print_answer(console, number, answer, text):
         console.line(f"   {name:<40}{value}")
 
 
-def print_second_process(console, first, second, same):
-    console.line(f"\n1. {first.question}")
+def print_second_process(console, process, first, second, same):
+    console.line(f"\n1. {first.question} ({process})")
     for name, value in (
             ("restored from the file", f"{second['restored_tokens']:,} tokens, {second['file_bytes'] / 1e6:.1f} MB, {second['seconds_to_restore'] * 1e3:.0f} ms"),
             ("tokens = first process", f"{yes_no(same)}, {len(second['tokens'])} of {len(first.tokens)}"),
