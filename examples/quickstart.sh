@@ -73,8 +73,8 @@ build_go_process() {
   find_go || return 0
   local package=$PWD/$work/pkgconfig # of the build tree: nothing is installed here
   mkdir -p "$package"
-  printf '%s\n' "Name: kvc" "Description: of the build tree" "Version: 0" "Cflags: -I$PWD/include" "Libs: -L$PWD/build/release/lib -Wl,-rpath,$PWD/build/release/lib -lkvc" > "$package/kvc.pc"
-  (cd examples && PKG_CONFIG_PATH=$package GOTOOLCHAIN=local go build -o "../$work/go_process" ./quickstart/go)
+  printf '%s\n' "Name: kvc" "Description: of the build tree" "Version: 0" "Cflags: -I$PWD/include" "Libs: -L$PWD/build/release/lib -lkvc" > "$package/kvc.pc"
+  (cd examples && PKG_CONFIG_PATH=$package CGO_LDFLAGS="-Wl,-rpath,$OLDPWD/build/release/lib" GOTOOLCHAIN=local go build -o "../$work/go_process" ./quickstart/go)
   go_process=(--go-process "$work/go_process")
 }
 
