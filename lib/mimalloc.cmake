@@ -2,6 +2,9 @@
 # malloc; kvc must never do that, so the pinned source is built here without the override.
 include(FetchContent)
 set(KVC_MIMALLOC_SOURCE "" CACHE PATH "mimalloc source tree to use instead of downloading the pinned one")
+if(NOT KVC_MIMALLOC_SOURCE AND EXISTS ${PROJECT_SOURCE_DIR}/mimalloc/src/static.c) # a source tarball brings it
+  set(KVC_MIMALLOC_SOURCE ${PROJECT_SOURCE_DIR}/mimalloc)
+endif()
 if(KVC_MIMALLOC_SOURCE)
   set(kvc_mimalloc_source ${KVC_MIMALLOC_SOURCE})
 else()

@@ -1,6 +1,8 @@
 """Tensors of torch as rows, token ids, block tables, values and pages: in place, whatever their strides; skipped where torch is not installed."""
 
 import asyncio
+import pathlib
+import re
 
 import kvc
 import pytest
@@ -132,3 +134,10 @@ def test_tensors_stay_borrowed_while_a_queued_call_runs(store):
     with store.queue() as queue:
         asyncio.run(main())
     assert torch.equal(k_out, k) and torch.equal(v_out, v)
+
+
+def test_the_program_of_the_readme_prints_what_it_says(capsys):
+    text = (pathlib.Path(__file__).resolve().parents[2] / "bindings/python/README.md").read_text()
+    program, = re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)
+    exec(compile(program, "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", program, re.M) == ["192 True"]

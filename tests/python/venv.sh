@@ -25,7 +25,7 @@ if ! cat "${requirements[@]}" | cmp -s - "$venv/requirements.done"; then
   cat "${requirements[@]}" > "$venv/requirements.done"
 fi
 
-digest=$( (find bindings include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum; sha256sum "$build_dir/lib/libkvc.so.0") | sha256sum)
+digest=$( (find bindings/kvc.i bindings/python include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum; sha256sum "$build_dir/lib/libkvc.so.0") | sha256sum)
 if [ "$digest" != "$(cat "$venv/package.done" 2>/dev/null || true)" ]; then
   "$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps ./bindings/python \
     -C cmake.define.KVC_BUILD_DIR="$build_dir"
