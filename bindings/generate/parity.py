@@ -91,15 +91,18 @@ def rust():
 
 def users_of(name, definitions, depth=4):
     """Public definitions that use a name, or use who uses it."""
+    is_c = name.startswith("kvc_")
+    use = re.compile(rf"\b{name}\b", re.I) if is_c else re.compile(rf"\b{name}\(|\.{name}\b(?!\s*=)")
     out = []
     for d in definitions:
-        if not re.search(rf"\b{name}\b", d.body[d.body.find("(") if d.body.startswith("func") else 0:], re.I if name.startswith("kvc_") else 0):
+        if not use.search(d.body[d.body.find("(") if d.body.startswith("func") else 0:]):
             continue
         if d.public:
             out.append(str(d))
         elif depth and d.name != name:
             out += users_of(d.name, definitions, depth - 1)
-    return list(dict.fromkeys(out))
+    plain = name.replace("_", "")
+    return sorted(dict.fromkeys(out), key=lambda use: use.rpartition(".")[2].replace("_", "").lower() not in plain)  # those of its own name first
 
 
 def scan():

@@ -6,6 +6,7 @@ import source
 TABLE = 'tests/field_reports.md'
 _CASE = re.compile(r'\bTEST(?:_[FP])?\(\s*(\w+)\s*,\s*(\w+)\s*\)')
 _PYTHON = re.compile(r'^(?:async )?def (test_\w+)\(', re.MULTILINE)
+_RUST = re.compile(r'^ *(?:async )?fn (\w+)\(', re.MULTILINE)
 _GO = re.compile(r'^func (Test\w+)\(', re.MULTILINE)
 _ID = re.compile(r'(?<![A-Za-z0-9])B(\d{2,3})(?![0-9a-f])')
 
@@ -17,7 +18,7 @@ def tests_of(tree):
         code = source.without_comments(text)
         for match in _CASE.finditer(code):
             found[f'{match.group(1)}.{match.group(2)}'] = (path, source.line_of(code, match.start()))
-    for ending, under, pattern in (('.py', 'tests/python/', _PYTHON), ('_test.go', 'bindings/go/', _GO)):
+    for ending, under, pattern in (('.py', 'tests/python/', _PYTHON), ('_test.go', 'bindings/go/', _GO), ('.rs', 'bindings/rust/kvc/tests/', _RUST)):
         for path, text in tree.files(ending, under=under):
             for match in pattern.finditer(text):
                 found[match.group(1)] = (path, source.line_of(text, match.start()))
