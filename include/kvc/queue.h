@@ -72,7 +72,8 @@ typedef struct kvc_queue_options {
  * @since 0.1.0 */
 KVC_API kvc_status kvc_queue_create(kvc_queue **out, kvc_store *store, const kvc_queue_options *options, kvc_error *error);
 
-/** An eventfd that is readable while results or events wait.  Poll it, do not read it, do not close it.
+/** An eventfd that is readable while results or events wait.  Poll it, do not read it, do not close it.  Who polls edges hears when results begin to
+ * wait, and when events do: take all of a kind before waiting for more of it.
  * @param fd    borrowed: set to the descriptor, which is lent to the host until the queue is released
  * @param queue borrowed: the queue
  * @param error borrowed: why it failed; NULL: not wanted

@@ -222,15 +222,22 @@ int Queues::fd(Queue &queue) {
   return queue.fd;
 }
 
-/// Under the lock.  What a drain is about to take is nothing to wake anybody for.
+/// Under the lock.  What a drain is about to take is nothing to wake anybody for.  Results tell of themselves while events wait, and events while
+/// results do: who polls edges and takes only the one kind would not hear of it again.
 void Queues::sync_fd(Queue &queue) {
-  const bool readable = !queue.finished.empty() || queue.events_wait;
-  if (readable == queue.fd_readable || !queue.fd_asked || (queue.drains && readable && !queue.events_wait)) return;
+  constexpr uint32_t results = 1, events = 2;
+  const uint32_t told = queue.fd_tells, finished = queue.drains ? told & results : queue.finished.empty() ? 0 : results;
+  const uint32_t waiting = finished | (queue.events_wait ? events : 0);
+  if (waiting == told || !queue.fd_asked) return;
+  if (waiting != 0 && (waiting & ~told) == 0) {
+    queue.fd_tells = waiting;
+    return;
+  }
   uint64_t count = 1;
-  const ssize_t moved = KVC_FAULT("queue.event.write") ? (errno = EIO, -1) : readable ? write(queue.fd, &count, sizeof count) : read(queue.fd, &count, sizeof count);
+  const ssize_t moved = KVC_FAULT("queue.event.write") ? (errno = EIO, -1) : waiting != 0 ? write(queue.fd, &count, sizeof count) : read(queue.fd, &count, sizeof count);
   // EAGAIN: a host that read it, too, has left nothing, or one that wrote to it as much as goes.  What fails otherwise is tried with the next result or
   // event; a drain gives them without it.
-  if (moved == sizeof count || errno == EAGAIN) queue.fd_readable = readable;
+  if (moved == sizeof count || errno == EAGAIN) queue.fd_tells = waiting;
 }
 
 void Queues::set_events(Queue &queue, bool wait) {

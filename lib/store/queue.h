@@ -31,7 +31,8 @@ struct Queue {
   const uint32_t depth;
   const uint64_t description_bytes_max;
   int fd = -1;
-  bool fd_asked = false, fd_readable = false, events_wait = false;
+  bool fd_asked = false, events_wait = false;
+  uint32_t fd_tells = 0;               // of what the descriptor tells: bits of Queues::sync_fd
   bool closing = false, left = false;  // left: no other call is inside, nor will be
   uint32_t in_flight = 0;              // results not drained
   uint32_t drains = 0;                 // calls that take results at this moment: they see to the descriptor when they are through

@@ -25,7 +25,9 @@ inline void end_result(kvc_result &result, kvc_status status, const base::Error 
   if (status == KVC_OK) return;
   result.retry = base::retry_of(status, error);
   result.system_error = error.system_error;
-  std::memcpy(result.message, error.message, base::fitting_bytes(error.message, sizeof result.message));
+  const size_t bytes = base::fitting_bytes(error.message, sizeof result.message);
+  std::memcpy(result.message, error.message, bytes);
+  result.message[bytes] = '\0';  // a call that waits for room has said something already
 }
 
 /// Into a host's struct of its size, which may cut the message.

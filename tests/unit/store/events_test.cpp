@@ -1,4 +1,6 @@
 #include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <array>
 #include <map>
@@ -332,6 +334,43 @@ TEST_F(EventsTest, threads_that_store_clear_and_drain_at_once_lose_no_order) {
   reader.join();
   EXPECT_EQ(mirror.lost, 0u);
   for (int32_t t = 0; t < 3; t++) EXPECT_EQ(mirror.found(fingerprint(mine), ids(128, t)), found(mine, t, 2));
+}
+
+TEST_F(EventsTest, who_polls_edges_hears_of_results_while_events_wait_and_of_events_while_results_do) {
+  int fd = -1;
+  ASSERT_EQ(kvc_queue_fd(&fd, queue, &error), KVC_OK);
+  const int poller = epoll_create1(0);
+  epoll_event wanted{}, got{};
+  wanted.events = EPOLLIN | EPOLLET;
+  ASSERT_EQ(epoll_ctl(poller, EPOLL_CTL_ADD, fd, &wanted), 0);
+  const auto edge = [&](int milliseconds) { return epoll_wait(poller, &got, 1, milliseconds) == 1; };
+  const auto results = [&] {
+    kvc_result result = sized<kvc_result>();
+    size_t count = 0;
+    EXPECT_EQ(kvc_queue_drain(&result, 1, &count, queue, 0, &error), KVC_OK);
+    return count;
+  };
+  kvc_call call = sized<kvc_call>();
+  call.queue = queue;
+  watch(nullptr, kAll);
+  prompt(mine, 1, 1);
+  EXPECT_TRUE(edge(10000)) << "an event";
+  for (int i = 0; i < 2; i++) {  // nobody takes it
+    ASSERT_EQ(kvc_scope_clear(nullptr, other, &call, &error), KVC_OK) << error.message;
+    EXPECT_TRUE(edge(10000)) << "a result behind it";
+    EXPECT_EQ(results(), 1u);
+  }
+  EXPECT_TRUE(readable()) << "events wait still";
+  EXPECT_FALSE(drain().empty());
+  EXPECT_FALSE(readable());
+  ASSERT_EQ(kvc_scope_clear(nullptr, other, &call, &error), KVC_OK) << error.message;
+  EXPECT_TRUE(edge(10000)) << "a result, and an event that it makes";
+  while (!readable()) std::this_thread::yield();
+  drain();
+  prompt(mine, 2, 1);
+  EXPECT_TRUE(edge(10000)) << "an event behind a result that nobody takes";
+  EXPECT_EQ(results(), 1u);
+  close(poller);
 }
 
 #ifdef KVC_FAULTS

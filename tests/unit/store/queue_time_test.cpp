@@ -196,6 +196,20 @@ TEST_P(QueueTime, the_result_of_a_call_that_waited_is_that_of_its_last_run) {
   EXPECT_EQ(result.operation, static_cast<uint32_t>(KVC_OP_OBJECT_PUT));
 }
 
+TEST_P(QueueTime, a_call_that_is_cancelled_while_it_waits_for_room_says_that_alone) {
+  reopen(KVC_OPEN_WAIT);
+  LeaseHandle lease = fill();
+  Value more("more", 1000000);
+  const kvc_call call = queued(queue, 7);
+  ASSERT_EQ(put(more, &call), KVC_OK) << error.message;
+  settle();
+  EXPECT_EQ(drain(queue).size(), 0u) << "it waits";
+  ASSERT_EQ(kvc_queue_cancel(queue, 7, &error), KVC_OK) << error.message;
+  const kvc_result result = drain_until(queue, 1)[0];
+  EXPECT_EQ(result.status, KVC_ERR_CANCELLED);
+  EXPECT_STREQ(result.message, "kvc_queue_cancel");
+}
+
 TEST_P(QueueTime, a_call_that_waits_for_room_is_not_run_again_before_there_may_be_some) {
   reopen(KVC_OPEN_WAIT);
   SeqHandle seq = create();
