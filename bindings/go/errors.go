@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"kvc/internal/raw"
@@ -65,14 +66,21 @@ func newError(e *cError) *Error {
 
 func refused(status Status, message string) *Error { return &Error{Status: status, Message: message} }
 
-var errClosed = &Error{Status: ErrStale, Message: "the store was closed"}
-
-// ended says what became of a call that the end of its context stopped.
+// ended says of what a call came to that it was the end of its context, in an error of this caller's own.
 func ended(ctx context.Context, err *Error) error {
-	if cause := ctx.Err(); cause != nil && (err.Status == ErrCancelled || err.Status == ErrTimeout) {
-		err.cause = errors.Join(cause, context.Cause(ctx))
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Millisecond && ctx.Done() != nil {
+		<-ctx.Done() // whose clock is a little late
 	}
-	return err
+	cause := ctx.Err()
+	if cause == nil || (err.Status != ErrCancelled && err.Status != ErrTimeout && err.Status != ErrFull) {
+		return err
+	}
+	own := *err
+	own.cause = errors.Join(cause, context.Cause(ctx))
+	if own.Status == ErrCancelled && errors.Is(cause, context.DeadlineExceeded) {
+		own.Status = ErrTimeout
+	}
+	return &own
 }
 
 // text is what stands before the first zero.

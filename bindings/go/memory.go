@@ -37,7 +37,7 @@ func At(data unsafe.Pointer, bytes uint64) Memory { return Memory{data, bytes} }
 
 // From is the memory from a byte on, as V in one pool with K.  Past the end it is empty.
 func (m Memory) From(offset uint64) Memory {
-	if offset >= m.bytes {
+	if m.data == nil || offset >= m.bytes {
 		return Memory{}
 	}
 	return Memory{unsafe.Add(m.data, offset), m.bytes - offset}

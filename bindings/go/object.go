@@ -2,6 +2,7 @@ package kvc
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"runtime"
 	"time"
@@ -49,6 +50,9 @@ func (o *ObjectOptions) fill(pins *runtime.Pinner) (unsafe.Pointer, error) {
 		layout := *o.Layout
 		layout.K.Memory, layout.V.Memory = Memory{}, Memory{}
 		layout.fill(rows, pins)
+		if max(o.KOffset, o.VOffset) > offsetMax {
+			return nil, refused(ErrArgument, fmt.Sprintf("KOffset %d, VOffset %d: no value is so long", o.KOffset, o.VOffset))
+		}
 		setOffset(&rows.k, o.KOffset)
 		setOffset(&rows.v, o.VOffset)
 		pins.Pin(rows)
@@ -58,16 +62,26 @@ func (o *ObjectOptions) fill(pins *runtime.Pinner) (unsafe.Pointer, error) {
 	return unsafe.Pointer(c), nil
 }
 
+// offsetMax is far below any address of Go's, so that its collector takes no offset for one.
+const offsetMax = 1 << 36
+
 // setOffset puts a number where C has a pointer: k.data of a layout, which is never followed.
 func setOffset(c *cArray, bytes uint64) { *(*uintptr)(unsafe.Pointer(&c.data)) = uintptr(bytes) }
 
 // batch prepares a call over objects; what it writes comes back to them at its end.
 func (s *Scope) batch(objects []Object, options *ObjectOptions, call func(result, scope unsafe.Pointer, count uint64, options, call, err unsafe.Pointer) int32) (*lent, invoke, error) {
-	l := newLent()
+	if s == nil || s.store == nil {
+		return nil, nil, errNone
+	}
+	l := newLent(s.store)
+	l.refused = func(status Status) {
+		for i := range objects {
+			objects[i].ValueSize, objects[i].Status, objects[i].Tier = 0, status, 0
+		}
+	}
 	o, err := options.fill(&l.pins)
 	if err != nil {
-		l.pins.Unpin()
-		return nil, nil, err
+		return nil, nil, l.refuse(err)
 	}
 	list := make([]cObject, len(objects))
 	for i := range objects {
@@ -125,30 +139,22 @@ func (s *Scope) deleting(objects []Object) (*lent, invoke, error) {
 	})
 }
 
-func (s *Scope) run(ctx context.Context, l *lent, call invoke, err error) (Result, error) {
-	if err != nil {
-		return Result{}, err
-	}
-	err = s.store.run(ctx, l, call)
-	return l.result, err
-}
-
 // PutAll stores values.  Write-once: equal bytes again are fine, others are ErrExists.  The error is that of the first item that is not OK.
 func (s *Scope) PutAll(ctx context.Context, objects []Object, options *ObjectOptions) (Result, error) {
 	l, call, err := s.putting(objects, options)
-	return s.run(ctx, l, call, err)
+	return perform(ctx, l, call, err)
 }
 
 // GetAll reads values into the memory of the items, which may be longer than the values.
 func (s *Scope) GetAll(ctx context.Context, objects []Object, options *ObjectOptions) (Result, error) {
 	l, call, err := s.getting(objects, options)
-	return s.run(ctx, l, call, err)
+	return perform(ctx, l, call, err)
 }
 
 // ExistsAll says which keys hold a value, in the items' Status.  With [ObjectLease] the lease holds what was found, nil: nothing.
 func (s *Scope) ExistsAll(ctx context.Context, objects []Object, options *ObjectOptions) (*Lease, Result, error) {
 	l, call, err := s.looking(objects, options)
-	result, err := s.run(ctx, l, call, err)
+	result, err := perform(ctx, l, call, err)
 	if l == nil {
 		return nil, result, err
 	}
@@ -158,7 +164,7 @@ func (s *Scope) ExistsAll(ctx context.Context, objects []Object, options *Object
 // DeleteAll deletes values.
 func (s *Scope) DeleteAll(ctx context.Context, objects []Object) (Result, error) {
 	l, call, err := s.deleting(objects)
-	return s.run(ctx, l, call, err)
+	return perform(ctx, l, call, err)
 }
 
 // PutAll starts [Scope.PutAll]; the items are lent too.
@@ -208,7 +214,7 @@ func (s *Scope) GetInto(ctx context.Context, key, data []byte) (int, error) {
 	if err := s.store.gate.enter(); err != nil {
 		return 0, err
 	}
-	defer s.store.gate.RUnlock()
+	defer s.store.gate.leave()
 	one := onePool.Get().(*oneGet)
 	defer onePool.Put(one)
 	one.err.size = uint32(unsafe.Sizeof(one.err))
@@ -242,6 +248,9 @@ func (s *Scope) Get(ctx context.Context, key []byte) ([]byte, error) {
 func (s *Scope) Exists(ctx context.Context, key []byte) (bool, error) {
 	item := []Object{{Key: key}}
 	_, _, err := s.ExistsAll(ctx, item, nil)
+	if err == nil && item[0].Status != OK && item[0].Status != ErrNotFound {
+		err = refused(item[0].Status, fmt.Sprintf("key of %d bytes: %v", len(key), item[0].Status))
+	}
 	return err == nil && item[0].Status == OK, err
 }
 
@@ -256,9 +265,16 @@ func (e *ObjectEntry) Key() []byte { return e.key[:e.keySize] }
 
 // List gives the next entries in key order after a key, at most count of them; fewer: there are no more.
 func (s *Scope) List(ctx context.Context, after []byte, count int) ([]ObjectEntry, error) {
-	entries := make([]ObjectEntry, max(count, 0))
+	const most = 1 << 20
+	if count < 1 || count > most {
+		return nil, refused(ErrArgument, fmt.Sprintf("count %d: 1 to %d entries at once", count, most))
+	}
+	if s == nil || s.store == nil {
+		return nil, errNone
+	}
+	entries := make([]ObjectEntry, count)
 	found := new(uint64)
-	l := newLent()
+	l := newLent(s.store)
 	l.pins.Pin(found)
 	list := pinned(&l.pins, entries)
 	err := s.store.run(ctx, l, func(_ *lent, _ *uintptr, _, call, err unsafe.Pointer) int32 {

@@ -47,7 +47,7 @@ func (s *Store) Trace(path string) error {
 type Event struct {
 	Kind                   EventKind
 	TierFrom, TierTo       Tier
-	Number                 uint64 // rises by one in a queue; a gap means loss
+	SequenceNumber         uint64 // rises by one in a queue; a gap means loss
 	TokenBegin, TokenCount uint64
 	Scope, Chunk, Parent   [32]byte
 	Tokens                 []int32
@@ -59,9 +59,14 @@ func (q *Queue) Watch(scope *Scope, kinds EventKind) error {
 	defer runtime.KeepAlive(scope)
 	var token uintptr
 	if scope != nil {
+		if scope.store != q.store {
+			return refused(ErrMisuse, "the queue is of another store")
+		}
 		token = scope.token
 	}
-	return q.call(func(e *cError) int32 { return raw.Kvc_event_watch(q.token(), token, uint32(kinds), unsafe.Pointer(e)) })
+	return q.call(func(e *cError) int32 {
+		return raw.Kvc_event_watch(q.pump.token, token, uint32(kinds), unsafe.Pointer(e))
+	})
 }
 
 // Events takes the events that wait.
@@ -71,23 +76,28 @@ func (q *Queue) Events() ([]Event, error) {
 	defer q.drain.Unlock()
 	var out []Event
 	for {
-		q.event[0].size = uint32(unsafe.Sizeof(q.event[0]))
-		count := new(uint64)
+		before := len(out)
 		err := q.call(func(e *cError) int32 {
-			return raw.Kvc_event_drain(unsafe.Pointer(q.event), uint64(len(q.event)), count, q.token(), unsafe.Pointer(e))
+			q.event[0].size = uint32(unsafe.Sizeof(q.event[0]))
+			count := new(uint64)
+			status := raw.Kvc_event_drain(unsafe.Pointer(q.event), uint64(len(q.event)), count, q.pump.token, unsafe.Pointer(e))
+			for i := range q.event[:*count] { // here, as nothing closes before the call is out
+				out = append(out, q.event[i].copied())
+			}
+			return status
 		})
-		if err != nil || *count == 0 {
+		if err != nil || len(out) == before {
 			return out, err
 		}
-		for i := range q.event[:*count] {
-			c := &q.event[i]
-			e := Event{c.kind, c.tierFrom, c.tierTo, c.sequenceNumber, c.tokenBegin, c.tokenCount, c.scope, c.chunk, c.parent, nil}
-			if c.tokens != nil {
-				e.Tokens = append(e.Tokens, unsafe.Slice((*int32)(c.tokens), c.tokenCount)...)
-			}
-			out = append(out, e)
-		}
 	}
+}
+
+func (c *cEvent) copied() Event {
+	e := Event{c.kind, c.tierFrom, c.tierTo, c.sequenceNumber, c.tokenBegin, c.tokenCount, c.scope, c.chunk, c.parent, nil}
+	if c.tokens != nil {
+		e.Tokens = append(e.Tokens, unsafe.Slice((*int32)(c.tokens), c.tokenCount)...)
+	}
+	return e
 }
 
 // EventsReady has something in it when events may wait: take them with Events.

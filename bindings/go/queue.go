@@ -2,10 +2,10 @@ package kvc
 
 import (
 	"context"
-	"errors"
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -24,17 +24,24 @@ type Queue struct {
 type pump struct {
 	token   uintptr
 	gate    *gate
-	mu      sync.Mutex
-	calls   map[uint64]*Call
-	next    uint64
-	closed  bool
+	holding atomic.Bool
 	file    *os.File
 	events  chan struct{}
 	stopped chan struct{}
-	drain   sync.Mutex
+	once    sync.Once
+
+	mu     sync.Mutex // the calls in flight
+	calls  map[uint64]*Call
+	next   uint64
+	closed bool
+
+	drain   sync.Mutex  // what is lent until the next drain: never held while C waits for long
 	results *[64]Result // of its own, as cgo looks at whole objects
 	event   *[64]cEvent
 }
+
+// slice is how long one wait in C lasts: what closes waits no longer for it.
+const slice = 20 * time.Millisecond
 
 // Queue makes a queue; the zero QueueOptions are the defaults.
 func (s *Store) Queue(options QueueOptions) (*Queue, error) { return s.newQueue(options, queueKind) }
@@ -43,22 +50,29 @@ func (s *Store) newQueue(options QueueOptions, kind *kind) (*Queue, error) {
 	options.size = uint32(unsafe.Sizeof(options))
 	q := &Queue{pump: &pump{gate: s.gate, calls: map[uint64]*Call{}, events: make(chan struct{}, 1), stopped: make(chan struct{}),
 		results: new([64]Result), event: new([64]cEvent)}}
-	var token uintptr
-	if err := s.call(func(e *cError) int32 {
-		return raw.Kvc_queue_create(&token, s.token, unsafe.Pointer(&options), unsafe.Pointer(e))
-	}); err != nil {
+	token := new(uintptr)
+	err := s.call(func(e *cError) int32 {
+		status := raw.Kvc_queue_create(token, s.token, unsafe.Pointer(&options), unsafe.Pointer(e))
+		if Status(status) == OK { // inside of the gate, so that a close knows of it
+			q.pump.token = *token
+			s.gate.mu.Lock()
+			s.gate.pumps[q.pump] = struct{}{}
+			s.gate.mu.Unlock()
+		}
+		return status
+	})
+	if err != nil {
 		return nil, err
 	}
-	q.pump.token = token
-	hold(q, &q.handle, s, kind, token, q.pump.stop)
+	hold(q, &q.handle, s.gate, s, kind, *token, q.pump.stop)
 	if s.hostDriven {
 		close(q.stopped)
-	} else if err := q.listen(); err != nil {
-		return nil, errors.Join(err, q.Close())
+		return q, nil
 	}
-	s.gate.queues.Lock()
-	s.gate.pumps[q.pump] = struct{}{}
-	s.gate.queues.Unlock()
+	if err := q.listen(); err != nil {
+		q.Close()
+		return nil, err
+	}
 	return q, nil
 }
 
@@ -83,50 +97,53 @@ func (p *pump) run() {
 	defer close(p.stopped)
 	conn, err := p.file.SyscallConn()
 	for err == nil {
-		// The runtime hears of a change, not of a state: whoever waits must have taken everything after it began to listen.
+		var failed error
+		// The runtime hears of changes: of results that begin to wait, and of events.  Whoever waits must have taken all results after it began to listen.
 		err = conn.Read(func(uintptr) bool {
 			select {
 			case p.events <- struct{}{}:
 			default:
 			}
-			taken, failed := p.take(0)
+			var taken int
+			taken, failed = p.take(0)
 			return taken > 0 || failed != nil
 		})
-		if p.gone() {
+		if failed != nil && p.isClosed() {
 			return
 		}
+		if failed != nil { // a close that may not come to be
+			time.Sleep(time.Millisecond)
+		}
 	}
-}
-
-func (p *pump) gone() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
 }
 
 // take tells calls of their results until there are none, and says how many there were.
 func (p *pump) take(wait time.Duration) (int, error) {
 	p.drain.Lock()
 	defer p.drain.Unlock()
-	timeout, err := units("timeout", wait, time.Microsecond)
-	for total := 0; err == nil; timeout = 0 {
-		if err = p.gate.enter(); err != nil {
-			break
+	for total := 0; ; wait = 0 {
+		if err := p.gate.enter(); err != nil {
+			return total, err
 		}
-		p.results[0] = Result{size: uint32(unsafe.Sizeof(p.results[0]))}
-		var count uint64
-		err = checked(func(e *cError) int32 {
-			return raw.Kvc_queue_drain(unsafe.Pointer(p.results), uint64(len(p.results)), &count, p.token, timeout, unsafe.Pointer(e))
-		})
-		p.gate.RUnlock()
-		for i := range p.results[:count] {
-			p.finish(&p.results[i])
-		}
-		if total += int(count); count == 0 {
+		count, err := p.takeSome(wait)
+		p.gate.leave()
+		if total += count; count == 0 || err != nil {
 			return total, err
 		}
 	}
-	return 0, err
+}
+
+// takeSome is one drain, by whoever may call C now.
+func (p *pump) takeSome(wait time.Duration) (int, error) {
+	p.results[0] = Result{size: uint32(unsafe.Sizeof(p.results[0]))}
+	count := new(uint64)
+	err := checked(func(e *cError) int32 {
+		return raw.Kvc_queue_drain(unsafe.Pointer(p.results), uint64(len(p.results)), count, p.token, uint64(wait/time.Microsecond), unsafe.Pointer(e))
+	})
+	for i := range p.results[:*count] {
+		p.finish(&p.results[i])
+	}
+	return int(*count), err
 }
 
 func (p *pump) finish(r *Result) {
@@ -134,91 +151,177 @@ func (p *pump) finish(r *Result) {
 	call := p.calls[r.user]
 	delete(p.calls, r.user)
 	p.mu.Unlock()
-	call.finish(r)
+	if call != nil {
+		call.finish(r)
+	}
 }
 
-// start makes a queued call of what was prepared.
-func (p *pump) start(l *lent, call invoke) (*Call, error) {
-	c := &Call{lent: l, pump: p, done: make(chan struct{})}
+// start makes a queued call of what was prepared; the caller unpins where that fails.
+func (p *pump) start(q *Queue, l *lent, call invoke) (*Call, error) {
+	c := &Call{lent: l, queue: q, done: make(chan struct{})}
 	if err := p.gate.enter(); err != nil {
-		l.pins.Unpin()
 		return nil, err
 	}
-	defer p.gate.RUnlock()
+	defer p.gate.leave()
 	p.mu.Lock() // until it is started: its result may come at once, and the queue may be closed
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, refused(ErrStale, "the queue was closed")
+	}
 	p.next++
-	l.call.user, l.call.queue = p.next, p.token
+	l.call.user, l.call.queue, l.call.flags = p.next, p.token, 0
+	if p.holding.Load() {
+		l.call.flags = callMore
+	}
 	if Status(call(l, nil, nil, unsafe.Pointer(&l.call), unsafe.Pointer(&l.err))) != OK {
-		l.pins.Unpin()
 		return nil, l.failed()
 	}
 	p.calls[p.next] = c
 	return c, nil
 }
 
-// stop ends the goroutine and what still waits: the queue is no more.
-func (p *pump) stop() {
+func (q *Queue) start(l *lent, call invoke) (*Call, error) { return q.pump.start(q, l, call) }
+
+// begin starts a call of an object of this store, or says why not.
+func (q *Queue) begin(l *lent, call invoke, err error) (*Call, error) {
+	if err != nil {
+		return nil, err
+	}
+	if l.store != q.store {
+		return nil, l.refuse(refused(ErrMisuse, "the queue is of another store"))
+	}
+	started, err := q.start(l, call)
+	if err != nil {
+		return nil, l.refuse(err)
+	}
+	return started, nil
+}
+
+// finishAll asks what is in flight to stop and tells every call what it came to.  By whoever may call C now, and no call starts.
+func (p *pump) finishAll() {
 	p.mu.Lock()
 	p.closed = true
-	p.mu.Unlock()
-	if p.file != nil {
-		p.file.Close()
+	var users []uint64
+	for user := range p.calls {
+		users = append(users, user)
 	}
-	<-p.stopped
-	p.gate.queues.Lock()
-	delete(p.gate.pumps, p)
-	p.gate.queues.Unlock()
-	p.mu.Lock()
-	left := p.calls
-	p.calls = map[uint64]*Call{}
 	p.mu.Unlock()
-	for _, call := range left {
-		r := Result{Status: ErrCancelled}
-		copy(r.message[:], "the queue was closed")
-		call.finish(&r)
+	for _, user := range users {
+		raw.Kvc_queue_cancel(p.token, user, nil)
+	}
+	p.drain.Lock()
+	defer p.drain.Unlock()
+	for p.inFlight() > 0 {
+		if _, err := p.takeSome(slice); err != nil {
+			return
+		}
 	}
 }
 
-// Close asks what is in flight to stop and returns when no lent memory is in use any more.
+func (p *pump) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+func (p *pump) inFlight() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
+// stop ends the goroutine, and what still waits of a queue that was released without a Close.
+func (p *pump) stop() {
+	p.once.Do(func() {
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		if p.file != nil {
+			p.file.Close()
+		}
+		<-p.stopped
+		p.gate.mu.Lock()
+		delete(p.gate.pumps, p)
+		p.gate.mu.Unlock()
+		p.drain.Lock()
+		defer p.drain.Unlock()
+		p.mu.Lock()
+		left := p.calls
+		p.calls = map[uint64]*Call{}
+		p.mu.Unlock()
+		for user, call := range left {
+			r := Result{Status: ErrCancelled, user: user}
+			copy(r.message[:], "the queue was closed")
+			call.finish(&r)
+		}
+	})
+}
+
+// Close asks what is in flight to stop and returns when every call was told what it came to: no lent memory is in use any more.
 func (q *Queue) Close() error {
-	q.take(0) // what has ended is told, not dropped
-	if err := q.close(); err != nil {
+	if q == nil {
+		return nil
+	}
+	defer runtime.KeepAlive(q)
+	if q.store == nil {
+		return errNone
+	}
+	if err := q.gate.enterToRelease(); err != nil {
+		q.pump.stop()
 		return err
 	}
+	q.finishAll()
+	q.drain.Lock() // events that somebody copies at this moment
+	err := checked(func(e *cError) int32 { return raw.Kvc_queue_release(q.pump.token, unsafe.Pointer(e)) })
+	q.drain.Unlock()
+	q.gate.leave()
+	if err != nil {
+		return err
+	}
+	q.cleanup.Stop()
 	q.pump.stop()
 	return nil
 }
 
 // Fd is an eventfd that is readable while results or events wait.  It is the queue's: poll it, do not read it, do not close it.
 func (q *Queue) Fd() (int, error) {
-	fd := int32(-1)
-	err := q.call(func(e *cError) int32 { return raw.Kvc_queue_fd(&fd, q.token(), unsafe.Pointer(e)) })
-	runtime.KeepAlive(q)
-	return int(fd), err
+	defer runtime.KeepAlive(q)
+	fd := new(int32)
+	err := q.call(func(e *cError) int32 { return raw.Kvc_queue_fd(fd, q.pump.token, unsafe.Pointer(e)) })
+	return int(*fd), err
 }
 
-func (q *Queue) token() uintptr { return q.handle.token }
+// HoldBack has calls that are started from now on wait for [Queue.Submit], which starts them as one batch; false: start at once again.
+func (q *Queue) HoldBack(hold bool) { q.holding.Store(hold) }
 
-// Submit starts every call that [Call.More] held back.
+// Submit starts every call that is held back; so do a Drain, and a call of the queue that is not held back.
 func (q *Queue) Submit() error {
 	defer runtime.KeepAlive(q)
-	return q.call(func(e *cError) int32 { return raw.Kvc_queue_submit(q.token(), unsafe.Pointer(e)) })
+	return q.call(func(e *cError) int32 { return raw.Kvc_queue_submit(q.pump.token, unsafe.Pointer(e)) })
 }
 
 // Drain tells calls of their results and says how many there were; it waits for the first.  Of a store opened with [OpenHostDriven] it does the
 // work too; of others the queue's goroutine drains by itself, and nobody needs to.
 func (q *Queue) Drain(wait time.Duration) (int, error) {
 	defer runtime.KeepAlive(q)
-	return q.take(wait)
+	if wait < 0 {
+		_, err := units("wait", wait, time.Microsecond)
+		return 0, err
+	}
+	for end := time.Now().Add(min(wait, Forever/2)); ; {
+		taken, err := q.take(min(slice, max(time.Until(end), 0)))
+		if taken > 0 || err != nil || !time.Now().Before(end) {
+			return taken, err
+		}
+	}
 }
 
 // Call is one call in a queue.  What it was given as memory is lent until Done is closed.
 type Call struct {
 	*lent
-	pump *pump
-	done chan struct{}
-	err  *Error
+	queue *Queue // stays while the call is in flight
+	done  chan struct{}
+	err   *Error
 }
 
 func (c *Call) finish(r *Result) {
@@ -242,10 +345,14 @@ func (c *Call) Wait(ctx context.Context) (Result, error) {
 func (c *Call) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
+		if c.err != nil {
+			return c.err
+		}
+		return nil
 	case <-ctx.Done():
-		c.Cancel()
-		<-c.done
 	}
+	c.Cancel()
+	<-c.done
 	if c.err != nil {
 		return ended(ctx, c.err)
 	}
@@ -254,10 +361,11 @@ func (c *Call) wait(ctx context.Context) error {
 
 // Cancel asks the call to stop.  It delivers its result all the same: ErrCancelled if it had not started, else what it came to.
 func (c *Call) Cancel() {
-	if c.pump.gate.enter() == nil {
-		raw.Kvc_queue_cancel(c.pump.token, c.lent.call.user, nil)
-		c.pump.gate.RUnlock()
+	if c.queue.gate.enterToRelease() == nil {
+		raw.Kvc_queue_cancel(c.queue.pump.token, c.lent.call.user, nil)
+		c.queue.gate.leave()
 	}
+	runtime.KeepAlive(c)
 }
 
 // Seq is the sequence that a match, an attach or a restore gave, nil of another call; the caller's to close.  After Done.

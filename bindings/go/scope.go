@@ -81,11 +81,14 @@ func (s *Store) Scope(options ScopeOptions) (*Scope, error) {
 		return nil, err
 	}
 	scope := &Scope{}
-	return hold(scope, &scope.handle, s, scopeKind, *token, nil), nil
+	return hold(scope, &scope.handle, s.gate, s, scopeKind, *token, nil), nil
 }
 
 // Close ends the handle.  The scope's sequences live on, and what it stored stays.
 func (s *Scope) Close() error {
+	if s == nil {
+		return nil
+	}
 	defer runtime.KeepAlive(s)
 	return s.close()
 }
@@ -100,7 +103,7 @@ func (s *Scope) Info() (ScopeInfo, error) {
 }
 
 func (s *Scope) clearing() (*lent, invoke) {
-	return newLent(), func(l *lent, _ *uintptr, result, call, err unsafe.Pointer) int32 {
+	return newLent(s.store), func(l *lent, _ *uintptr, result, call, err unsafe.Pointer) int32 {
 		defer runtime.KeepAlive(s)
 		return raw.Kvc_scope_clear(result, s.token, call, err)
 	}
@@ -116,7 +119,7 @@ func (s *Scope) Clear(ctx context.Context) (Result, error) {
 // Clear starts [Scope.Clear].
 func (q *Queue) Clear(s *Scope) (*Call, error) {
 	l, call := s.clearing()
-	return q.start(l, call)
+	return q.begin(l, call, nil)
 }
 
 // SeqOptions say how a sequence is made.
@@ -183,14 +186,16 @@ func (s *Scope) Create(options *SeqOptions) (*Seq, error) {
 
 // making prepares a call that gives a sequence.
 func (s *Scope) making(options *SeqOptions, fill func(l *lent) error, call func(l *lent, out *uintptr, options, call, err unsafe.Pointer) int32) (*lent, invoke, error) {
-	l := newLent()
+	if s == nil || s.store == nil {
+		return nil, nil, errNone
+	}
+	l := newLent(s.store)
 	c, err := options.fill(&l.pins)
 	if err == nil {
 		err = fill(l)
 	}
 	if err != nil {
-		l.pins.Unpin()
-		return nil, nil, err
+		return nil, nil, l.refuse(err)
 	}
 	return l, func(l *lent, out *uintptr, _, queued, err unsafe.Pointer) int32 {
 		defer runtime.KeepAlive(s)
@@ -211,10 +216,7 @@ func (s *Scope) matching(tokens []int32, options *SeqOptions) (*lent, invoke, er
 
 // seq waits for a call that gives a sequence; nil with [SeqPeek].
 func (s *Scope) seq(ctx context.Context, l *lent, call invoke, err error) (*Seq, error) {
-	if err == nil {
-		err = s.store.run(ctx, l, call)
-	}
-	if err != nil {
+	if _, err = perform(ctx, l, call, err); err != nil {
 		return nil, err
 	}
 	if token := max(l.out, l.result.seq); token != 0 {
@@ -237,7 +239,7 @@ func (s *Scope) Match(ctx context.Context, tokens []int32, options *SeqOptions) 
 // Match starts [Scope.Match]: [Call.Seq] and [Call.Match] are what it gives.
 func (q *Queue) Match(s *Scope, tokens []int32, options *SeqOptions) (*Call, error) {
 	l, call, err := s.matching(tokens, options)
-	return q.startGiving(s.store, l, call, err)
+	return q.startGiving(l, call, err)
 }
 
 func (s *Scope) attaching(name string, options *SeqOptions) (*lent, invoke, error) {
@@ -255,7 +257,7 @@ func (s *Scope) Attach(ctx context.Context, name string, options *SeqOptions) (*
 // Attach starts [Scope.Attach]; [Call.Seq] is what it gives.
 func (q *Queue) Attach(s *Scope, name string, options *SeqOptions) (*Call, error) {
 	l, call, err := s.attaching(name, options)
-	return q.startGiving(s.store, l, call, err)
+	return q.startGiving(l, call, err)
 }
 
 // Withdraw frees what a name holds at once.
@@ -283,21 +285,21 @@ func (s *Scope) Restore(ctx context.Context, path string, options *SeqOptions) (
 // Restore starts [Scope.Restore]; [Call.Seq] is what it gives.
 func (q *Queue) Restore(s *Scope, path string, options *SeqOptions) (*Call, error) {
 	l, call, err := s.restoring(path, options)
-	return q.startGiving(s.store, l, call, err)
+	return q.startGiving(l, call, err)
 }
 
 // startGiving starts a call that gives a sequence or a lease.
-func (q *Queue) startGiving(store *Store, l *lent, call invoke, err error) (*Call, error) {
+func (q *Queue) startGiving(l *lent, call invoke, err error) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
 	l.after = func() {
 		if l.result.seq != 0 {
-			l.seq = newSeq(store, l.result.seq)
+			l.seq = newSeq(l.store, l.result.seq)
 		}
 		if l.result.lease != 0 {
-			l.lease = newLease(store, l.result.lease)
+			l.lease = newLease(l.store, l.result.lease)
 		}
 	}
-	return q.start(l, call)
+	return q.begin(l, call, nil)
 }

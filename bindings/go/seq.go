@@ -16,41 +16,31 @@ type Seq struct{ handle }
 
 func newSeq(store *Store, token uintptr) *Seq {
 	s := &Seq{}
-	return hold(s, &s.handle, store, seqKind, token, nil)
+	return hold(s, &s.handle, store.gate, store, seqKind, token, nil)
 }
 
 // Close ends the handle.  Queued calls on it run on; sealed chunks stay for others until they are evicted.
 func (s *Seq) Close() error {
+	if s == nil {
+		return nil
+	}
 	defer runtime.KeepAlive(s)
 	return s.close()
 }
 
 // waiting prepares a call that gives nothing but its result.
 func (s *Seq) waiting(fill func(l *lent) error, call func(result, call, err unsafe.Pointer) int32) (*lent, invoke, error) {
-	l := newLent()
+	if s == nil || s.store == nil {
+		return nil, nil, errNone
+	}
+	l := newLent(s.store)
 	if err := fill(l); err != nil {
-		l.pins.Unpin()
-		return nil, nil, err
+		return nil, nil, l.refuse(err)
 	}
 	return l, func(_ *lent, _ *uintptr, result, queued, err unsafe.Pointer) int32 {
 		defer runtime.KeepAlive(s)
 		return call(result, queued, err)
 	}, nil
-}
-
-func (s *Seq) run(ctx context.Context, l *lent, call invoke, err error) (Result, error) {
-	if err != nil {
-		return Result{}, err
-	}
-	err = s.store.run(ctx, l, call)
-	return l.result, err
-}
-
-func (q *Queue) begin(l *lent, call invoke, err error) (*Call, error) {
-	if err != nil {
-		return nil, err
-	}
-	return q.start(l, call)
 }
 
 func (s *Seq) appending(tokens []int32, rows []Rows) (*lent, invoke, error) {
@@ -68,7 +58,7 @@ func (s *Seq) appending(tokens []int32, rows []Rows) (*lent, invoke, error) {
 // Append appends rows, ids, or both: all or nothing.  tokens are the next ids after those given already; rows are never ahead of ids.
 func (s *Seq) Append(ctx context.Context, tokens []int32, rows ...Rows) error {
 	l, call, err := s.appending(tokens, rows)
-	_, err = s.run(ctx, l, call, err)
+	_, err = perform(ctx, l, call, err)
 	return err
 }
 
@@ -90,7 +80,7 @@ func (s *Seq) gathering(rows []Rows) (*lent, invoke, error) {
 // right in every run.
 func (s *Seq) Gather(ctx context.Context, rows ...Rows) (Result, error) {
 	l, call, err := s.gathering(rows)
-	return s.run(ctx, l, call, err)
+	return perform(ctx, l, call, err)
 }
 
 // Gather starts [Seq.Gather].
@@ -110,7 +100,7 @@ func (s *Seq) prefetching(tier Tier, rows []Rows) (*lent, invoke, error) {
 // Prefetch brings rows to a tier; Result.Done is what got there.  Their K and V are ignored.
 func (s *Seq) Prefetch(ctx context.Context, tier Tier, rows ...Rows) (Result, error) {
 	l, call, err := s.prefetching(tier, rows)
-	return s.run(ctx, l, call, err)
+	return perform(ctx, l, call, err)
 }
 
 // Prefetch starts [Seq.Prefetch].
@@ -162,6 +152,12 @@ func Reorder(seqs []*Seq, source []uint32) error {
 	defer runtime.KeepAlive(seqs)
 	tokens := make([]uintptr, len(seqs))
 	for i, s := range seqs {
+		if s == nil || s.store == nil {
+			return errNone
+		}
+		if s.store != seqs[0].store {
+			return refused(ErrMisuse, fmt.Sprintf("Reorder: sequence %d is of another store than sequence 0", i))
+		}
 		tokens[i] = s.token
 	}
 	return seqs[0].call(func(e *cError) int32 {
@@ -196,7 +192,7 @@ func (s *Seq) publishing(name string, lease time.Duration) (*lent, invoke, error
 // Publish hands the sequence to whoever knows scope and name, as it is now, for the lease; 0: the store's.
 func (s *Seq) Publish(ctx context.Context, name string, lease time.Duration) error {
 	l, call, err := s.publishing(name, lease)
-	_, err = s.run(ctx, l, call, err)
+	_, err = perform(ctx, l, call, err)
 	return err
 }
 
@@ -215,7 +211,7 @@ func (s *Seq) saving(path string) (*lent, invoke, error) {
 // Save writes the sequence to one file, which [Scope.Restore] of any language reads.
 func (s *Seq) Save(ctx context.Context, path string) error {
 	l, call, err := s.saving(path)
-	_, err = s.run(ctx, l, call, err)
+	_, err = perform(ctx, l, call, err)
 	return err
 }
 
@@ -230,7 +226,7 @@ type Lease struct{ handle }
 
 func newLease(store *Store, token uintptr) *Lease {
 	l := &Lease{}
-	return hold(l, &l.handle, store, leaseKind, token, nil)
+	return hold(l, &l.handle, store.gate, store, leaseKind, token, nil)
 }
 
 func (s *Seq) leasing(begin, count uint64, lease time.Duration) (*lent, invoke, error) {
@@ -238,7 +234,10 @@ func (s *Seq) leasing(begin, count uint64, lease time.Duration) (*lent, invoke, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return newLent(), func(_ *lent, out *uintptr, _, call, err unsafe.Pointer) int32 {
+	if s == nil || s.store == nil {
+		return nil, nil, errNone
+	}
+	return newLent(s.store), func(_ *lent, out *uintptr, _, call, err unsafe.Pointer) int32 {
 		defer runtime.KeepAlive(s)
 		return raw.Kvc_seq_lease(out, s.token, begin, count, ms, call, err)
 	}, nil
@@ -247,10 +246,7 @@ func (s *Seq) leasing(begin, count uint64, lease time.Duration) (*lent, invoke, 
 // Lease holds the tokens [begin, begin + count), All: to the end, for a time; 0: the store's.
 func (s *Seq) Lease(ctx context.Context, begin, count uint64, lease time.Duration) (*Lease, error) {
 	l, call, err := s.leasing(begin, count, lease)
-	if err == nil {
-		err = s.store.run(ctx, l, call)
-	}
-	if err != nil {
+	if _, err = perform(ctx, l, call, err); err != nil {
 		return nil, err
 	}
 	return newLease(s.store, max(l.out, l.result.lease)), nil
@@ -259,7 +255,7 @@ func (s *Seq) Lease(ctx context.Context, begin, count uint64, lease time.Duratio
 // Lease starts [Seq.Lease]; [Call.Lease] is what it gives.
 func (q *Queue) Lease(s *Seq, begin, count uint64, lease time.Duration) (*Call, error) {
 	l, call, err := s.leasing(begin, count, lease)
-	return q.startGiving(s.store, l, call, err)
+	return q.startGiving(l, call, err)
 }
 
 // Renew sets when the lease ends, from now; 0: the store's time.
@@ -274,6 +270,9 @@ func (l *Lease) Renew(lease time.Duration) error {
 
 // Close ends the lease; what it held may be evicted.
 func (l *Lease) Close() error {
+	if l == nil {
+		return nil
+	}
 	defer runtime.KeepAlive(l)
 	return l.close()
 }

@@ -23,7 +23,8 @@ type StoreOptions struct {
 	Timeout      time.Duration // default of every call; 0: 30 s
 	Lease        time.Duration // default of sequences and leases; 0: 10 s
 
-	// Log has each line, on any thread; it must not call this package and should not block.  A panic in it is dropped.
+	// Log has each line, on any thread; it must not call this package or runtime.Goexit, and should not block.  A panic in it is dropped.  What it
+	// refers to lives as long as the store: one that refers to the store keeps it until it is closed.
 	Log      func(level uint32, line string)
 	LogLevel uint32 // 1 errors, 2 warnings, 3 information, 4 debugging; 0: 2
 }
@@ -34,7 +35,9 @@ type Store struct {
 	gate       *gate
 	hostDriven bool
 	logger     *logger
-	own        func() (*Queue, error)
+
+	ownMu sync.Mutex
+	own   *Queue
 }
 
 // logger is what C hands back with each line; it stays where it is until the store is closed.
@@ -68,8 +71,7 @@ func Open(uri string, options *StoreOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{gate: &gate{pumps: map[*pump]struct{}{}}, hostDriven: options.Flags&OpenHostDriven != 0}
-	s.own = sync.OnceValues(func() (*Queue, error) { return s.newQueue(QueueOptions{Depth: 4096}, ownKind) })
+	s := &Store{gate: newGate(), hostDriven: options.Flags&OpenHostDriven != 0}
 	if options.Log != nil {
 		s.logger = &logger{handle: cgo.NewHandle(options.Log)}
 		s.logger.pins.Pin(s.logger)
@@ -81,7 +83,7 @@ func Open(uri string, options *StoreOptions) (*Store, error) {
 		s.logger.end()
 		return nil, err
 	}
-	hold(s, &s.handle, s, storeKind, *token, s.logger.end)
+	hold(s, &s.handle, s.gate, s, storeKind, *token, s.logger.end)
 	s.handle.store = nil // it would hold itself
 	return s, nil
 }
@@ -94,35 +96,34 @@ func (l *logger) end() {
 }
 
 // Close ends everything of the store: queued calls are cancelled and waited for, its objects become stale.  With views or regions held it is
-// ErrBusy, and nothing is closed.  It waits for calls that are running.
+// ErrBusy, and nothing is closed.  It waits for calls that are running, while what
+// is released meanwhile is, and tells every queued call what it came to.
 func (s *Store) Close() error {
-	s.gate.Lock()
-	err := error(errClosed)
-	if !s.gate.closed {
-		err = checked(func(e *cError) int32 { return raw.Kvc_close(s.token, unsafe.Pointer(e)) })
+	if s == nil {
+		return nil
 	}
-	if err != nil {
-		s.gate.Unlock()
+	defer runtime.KeepAlive(s)
+	if err := s.gate.shut(s.token); err != nil {
 		return err
 	}
-	s.gate.closed = true
-	s.gate.Unlock()
 	s.cleanup.Stop()
-	s.gate.queues.Lock()
-	var pumps []*pump
-	for p := range s.gate.pumps {
-		pumps = append(pumps, p)
-	}
-	s.gate.queues.Unlock()
-	for _, p := range pumps {
-		p.stop()
-	}
 	s.logger.end()
 	return nil
 }
 
-// ownQueue is where calls run whose context may end.
-func (s *Store) ownQueue() (*Queue, error) { return s.own() }
+// ownQueue is where calls run whose context may end: one of StoreOptions.QueueMax, from the first such call on.
+func (s *Store) ownQueue() (*Queue, error) {
+	s.ownMu.Lock()
+	defer s.ownMu.Unlock()
+	if s.own == nil {
+		own, err := s.newQueue(QueueOptions{Depth: 1 << 16, DescriptionBytes: 1 << 30}, ownKind)
+		if err != nil {
+			return nil, err
+		}
+		s.own = own
+	}
+	return s.own, nil
+}
 
 // Info says what the store holds.
 func (s *Store) Info() (StoreInfo, error) {
@@ -147,7 +148,7 @@ func (s *Store) Step(budget time.Duration) (more bool, err error) {
 func (v *VerifyInfo) FirstBad() string { return text(v.firstBad[:]) }
 
 func (s *Store) verifying() (*lent, invoke) {
-	return newLent(), func(l *lent, _ *uintptr, _, call, err unsafe.Pointer) int32 {
+	return newLent(s), func(l *lent, _ *uintptr, _, call, err unsafe.Pointer) int32 {
 		return raw.Kvc_store_verify(unsafe.Pointer(&l.verify), s.token, call, err)
 	}
 }
@@ -162,7 +163,7 @@ func (s *Store) Verify(ctx context.Context) (VerifyInfo, error) {
 // Verify starts [Store.Verify]; what it found is in [Call.Verified].
 func (q *Queue) Verify() (*Call, error) {
 	l, call := q.store.verifying()
-	return q.start(l, call)
+	return q.begin(l, call, nil)
 }
 
 // Verified is what a Verify found.  After Done.
@@ -187,11 +188,14 @@ func (s *Store) Region(memory Memory) (*Region, error) {
 		return nil, err
 	}
 	r := &Region{pins: pins}
-	return hold(r, &r.handle, s, regionKind, *token, pins.Unpin), nil
+	return hold(r, &r.handle, s.gate, s, regionKind, *token, pins.Unpin), nil
 }
 
 // Close ends the registration.
 func (r *Region) Close() error {
+	if r == nil {
+		return nil
+	}
 	defer runtime.KeepAlive(r)
 	if err := r.close(); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (s *Seq) View(layer uint32, token uint64, flags ViewFlags) (*View, error) {
 	v := &View{K: unsafe.Slice((*byte)(c.k.data), c.k.bytes), V: unsafe.Slice((*byte)(c.v.data), c.v.bytes)}
 	v.rows = Rows{LayerBegin: c.layerBegin, LayerCount: c.layerCount, HeadBegin: c.headBegin, HeadCount: c.headCount, TokenBegin: c.tokenBegin, TokenCount: c.tokenCount,
 		SlotBegin: c.slotBegin, K: arrayOf(&c.k), V: arrayOf(&c.v)}
-	return hold(v, &v.handle, s.store, viewKind, *out, nil), nil
+	return hold(v, &v.handle, s.store.gate, s.store, viewKind, *out, nil), nil
 }
 
 func arrayOf(c *cArray) Array {
@@ -41,6 +41,13 @@ func (v *View) Rows() Rows { return v.rows }
 
 // Close ends the view; its memory may be reused at once.
 func (v *View) Close() error {
+	if v == nil {
+		return nil
+	}
 	defer runtime.KeepAlive(v)
-	return v.close()
+	err := v.close()
+	if err == nil {
+		v.K, v.V, v.rows = nil, nil, Rows{} // the memory may be another's now
+	}
+	return err
 }
