@@ -33,7 +33,9 @@ mimalloc_archive() { # prints the path of the archive that lib/mimalloc.cmake pi
   sum=$(sed -n 's/^ *URL_HASH SHA256=\([0-9a-f]*\).*/\1/p' lib/mimalloc.cmake)
   [[ $url && $sum ]] || fail "lib/mimalloc.cmake names no URL and SHA256 of mimalloc"
   archive=$out/.build/$(basename "$url").tar.gz
-  for candidate in ${KVC_MIMALLOC_ARCHIVE:-"$archive" build/*/_deps/kvc_mimalloc_crate-subbuild/*/src/*.tar.gz}; do
+  local candidates=("$archive" build/*/_deps/kvc_mimalloc_crate-subbuild/*/src/*.tar.gz)
+  [[ -z ${KVC_MIMALLOC_ARCHIVE:-} ]] || candidates=("$KVC_MIMALLOC_ARCHIVE")
+  for candidate in "${candidates[@]}"; do
     [[ -f $candidate && $(sha256sum < "$candidate") == "$sum  -" ]] && { realpath "$candidate"; return; }
   done
   [[ -z ${KVC_MIMALLOC_ARCHIVE:-} ]] || fail "KVC_MIMALLOC_ARCHIVE '$KVC_MIMALLOC_ARCHIVE': its SHA-256 is not the $sum of lib/mimalloc.cmake"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the tree and runs its tests on a Debian machine (root or sudo); installs what is missing.  Everything else stays under build/.
+# Builds the tree and runs its tests on a Debian machine (root or sudo); installs what is missing.  Everything else stays under build/, but for
+# the caches that Go, cargo and pip keep of their own.
 #   bash tests/run.sh               every lane: release, ASan+UBSan and TSan with fault points, fuzzers, mutants
 #   bash tests/run.sh --full        the same with long runs, and the fault points without a sanitizer
 #   bash tests/run.sh --build-only  builds build/release and stops
@@ -8,8 +9,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly packages=(build-essential ca-certificates cmake ninja-build pkg-config libssl-dev libxxhash-dev libgtest-dev python3-venv python3-dev
-                    debhelper debootstrap lintian)
+readonly packages=(build-essential ca-certificates cmake ninja-build pkg-config libssl-dev libxxhash-dev libgtest-dev python3-venv python3-dev)
+readonly packaging=(debhelper debootstrap lintian) # for the tests of packages alone
 readonly jobs=$(nproc)
 readonly results=build/results
 full=0 build_only=0
@@ -24,9 +25,9 @@ done
 say() { printf '== %4d s  %s\n' "$SECONDS" "$*"; }
 
 install_packages() {
-  command -v apt-get > /dev/null || { echo "   not a Debian system: taking these as given: ${packages[*]}"; return; }
+  command -v apt-get > /dev/null || { echo "   not a Debian system: taking these as given: $*"; return; }
   local missing=() package as_root=()
-  for package in "${packages[@]}"; do
+  for package in "$@"; do
     [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2> /dev/null) == installed ]] || missing+=("$package")
   done
   ((${#missing[@]})) || return 0
@@ -76,7 +77,7 @@ run() { # PRESET CTEST-ARGUMENTS...
 
 mkdir -p "$results"
 rm -f "$results"/*.xml
-install_packages
+install_packages "${packages[@]}"
 if ((build_only)); then
   build release -DKVC_TESTS=OFF
   exit 0
@@ -85,6 +86,7 @@ fi
 readonly python=$PWD/build/release/python-venv/bin/python  # made by the first test that needs it
 ((full)) && long=(-DKVC_LONG_TESTS=ON) fuzz_runs=100 || long=(-DKVC_LONG_TESTS=OFF) fuzz_runs=1
 
+install_packages "${packaging[@]}"
 . tests/toolchains.sh
 find_go || true # the tests of a language that is not there count as skipped
 find_rust || true

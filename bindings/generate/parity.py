@@ -20,6 +20,7 @@ class Definition:
     name: str
     body: str
     public: bool
+    file: str = ""
 
     def __str__(self):
         return f"{self.owner}.{self.name}" if self.owner else self.name
@@ -60,8 +61,9 @@ def python():
             owner = node.name if isinstance(node, ast.ClassDef) else ""
             for member in members:
                 if isinstance(member, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    public = not member.name.startswith("_") or member.name in ("__init__", "__iter__", "__exit__")
-                    out.append(Definition(owner.lstrip("_"), member.name, ast.get_source_segment(text, member), public))
+                    name = "release" if member.name == "_end" else member.name  # what Handle.release does in each class
+                    public = not name.startswith("_") or name in ("__init__", "__iter__", "__exit__")
+                    out.append(Definition(owner.lstrip("_"), name, ast.get_source_segment(text, member), public, path.name))
     return out
 
 
@@ -72,9 +74,9 @@ def go():
             continue
         for match, body in split_at(re.sub(r"//.*", "", path.read_text()), r"^func (?:\(\w* ?\*?(\w+)\) )?(\w+)[\[(]|^\t(\w+)Kind +=.*$"):
             if match[3]:
-                out.append(Definition(HANDLES.get(match[3], ""), "Close", match[0], match[3] in HANDLES))
+                out.append(Definition(HANDLES.get(match[3], ""), "Close", match[0], match[3] in HANDLES, path.name))
             else:
-                out.append(Definition(match[1] or "", match[2], body, match[2][0].isupper()))
+                out.append(Definition(match[1] or "", match[2], body, match[2][0].isupper(), path.name))
     return out
 
 
@@ -85,22 +87,24 @@ def rust():
         for impl, block in split_at(text, r"^(?:unsafe )?impl(?:<[^{]*?>)? (?:[\w:<>', ]+ for )?(\w+)[^{]*\{|^\w.*\{$"):
             for match, body in split_at(block, r"^ *(pub(?:\([\w: ]+\))? )?(?:const )?(?:unsafe )?(?:async )?fn (\w+)"):
                 traits = " for " in impl[0].split("{")[0]
-                out.append(Definition(impl[1] or "", match[2], body, (match[1] or "").strip() == "pub" or traits))
+                out.append(Definition(impl[1] or "", match[2], body, (match[1] or "").strip() == "pub" or traits, str(path)))
     return out
 
 
-def users_of(name, definitions, depth=4):
-    """Public definitions that use a name, or use who uses it."""
+def users_of(name, definitions, depth=4, of=None):
+    """Public definitions that use a name, or use who uses it.  What is not public is looked for in its own file, elsewhere by its owner's name too."""
     is_c = name.startswith("kvc_")
     use = re.compile(rf"\b{name}\b", re.I) if is_c else re.compile(rf"\b{name}\(|\.{name}\b(?!\s*=)")
+    owned = of and of.owner and re.compile(rf"\b{of.owner.removesuffix('Inner')}(::|\.){name}\(", re.I)
     out = []
     for d in definitions:
-        if not use.search(d.body[d.body.find("(") if d.body.startswith("func") else 0:]):
+        pattern = use if not of or d.file == of.file else owned
+        if not pattern or not pattern.search(d.body[d.body.find("(") if d.body.startswith("func") else 0:]):
             continue
         if d.public:
             out.append(str(d))
         elif depth and d.name != name:
-            out += users_of(d.name, definitions, depth - 1)
+            out += users_of(d.name, definitions, depth - 1, d)
     plain = name.replace("_", "")
     return sorted(dict.fromkeys(out), key=lambda use: use.rpartition(".")[2].replace("_", "").lower() not in plain)  # those of its own name first
 

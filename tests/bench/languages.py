@@ -26,20 +26,28 @@ def build(arguments, folder):
     prefix = folder / "stage"
     subprocess.run(["cmake", "--install", arguments.build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
     package = next(prefix.glob("lib*/**/pkgconfig/kvc.pc"))
-    os.environ |= {"PKG_CONFIG_PATH": str(package.parent), "LD_LIBRARY_PATH": str(package.parent.parent), "CARGO_TARGET_DIR": str(folder / "cargo")}
+    os.environ |= {"PKG_CONFIG_PATH": str(package.parent), "LD_LIBRARY_PATH": str(package.parent.parent), "CARGO_TARGET_DIR": str(arguments.build / "cargo")}  # which the tests of Rust share
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "kvc"], check=True, capture_output=True, text=True).stdout.split()
     subprocess.run(["cc", "-std=c99", "-D_GNU_SOURCE", "-O2", PROGRAMS / "bench.c", *flags, "-o", folder / "bench_c"], check=True)
     commands, python = {"c": [folder / "bench_c"]}, arguments.build / "python-venv/bin/python"
     wanted = arguments.only.split(",")
     if "python" in wanted and python.exists():
         commands["python"] = [python, PROGRAMS / "bench.py"]
-    if "go" in wanted and shutil.which("go"):
-        subprocess.run(["go", "build", "-o", folder / "bench_go", "."], cwd=PROGRAMS / "go", check=True)
+    if "go" in wanted and built(["go", "build", "-o", folder / "bench_go", "."], PROGRAMS / "go"):
         commands["go"] = [folder / "bench_go"]
-    if "rust" in wanted and shutil.which("cargo"):
-        subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "kvc", "--example", "bench"], cwd=ROOT / "bindings/rust", check=True)
-        commands["rust"] = [folder / "cargo/release/examples/bench"]
+    if "rust" in wanted and built(["cargo", "build", "--quiet", "--release", "--locked", "-p", "kvc", "--example", "bench"], ROOT / "bindings/rust"):
+        commands["rust"] = [arguments.build / "cargo/release/examples/bench"]
     return commands
+
+
+def built(command, folder):
+    """False, and said: its tools or its network are not there.  What does not compile shows in the language's own tests."""
+    if not shutil.which(command[0]):
+        return False
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        print(done.stderr.strip().splitlines()[-1], file=sys.stderr)
+    return done.returncode == 0
 
 
 def measure(commands, arguments):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Go package against a staged install of a build tree, as its users have it: PKG_CONFIG_PATH and nothing else.
+"""The Go package against a staged install of a build tree, as its users have it: by PKG_CONFIG_PATH.
 
     python3 tests/go/go_test.py STEP --build build/release
 
@@ -43,7 +43,8 @@ def outside():
         shutil.copy(ROOT / "tests" / "go" / "outside" / "main.go", folder)
         run("go", "mod", "init", "outside.test/program", folder=folder)
         run("go", "mod", "edit", "-require=kvc@v0.0.0", f"-replace=kvc={MODULE}", folder=folder)
-        run("go", "build", "-o", "program", ".", folder=folder)
+        library = os.environ.pop("LD_LIBRARY_PATH")
+        run("go", "build", "-o", "program", ".", folder=folder, CGO_LDFLAGS=f"-Wl,-rpath,{library}")
         said = run("./program", folder=folder)
         if said != "ok\n":
             raise SystemExit(f"the program outside said {said!r}")

@@ -43,12 +43,13 @@ def skip_without_cargo():
         skip(f"cargo {needed[1]}.{needed[2]} or later is needed, {found[0] if found else 'none'} is on PATH")
 
 
-def stage(build, prefix):
+def stage(build, prefix, without):
     run("cmake", "--install", build, "--prefix", prefix)
     for folder in (WORKSPACE, EXAMPLES):
         done = subprocess.run(["cargo", "fetch", "--quiet", "--locked"], cwd=folder, capture_output=True, text=True, env={**os.environ, "CARGO_NET_RETRY": "1"})
         if done.returncode != 0 and re.search(r"download|network|resolve host|connect|timed out", done.stderr):
-            skip(f"crates could not be fetched: {done.stderr.strip().splitlines()[-1].strip()}")
+            without.write_text(f"crates could not be fetched: {done.stderr.strip().splitlines()[-1].strip()}")
+            skip(without.read_text())
         if done.returncode != 0:
             raise SystemExit(f"cargo fetch in {folder}: {done.stderr}")
 
@@ -114,9 +115,13 @@ def main():
     os.environ |= {"CARGO_TARGET_DIR": str(target), "CARGO_INCREMENTAL": "0", "CARGO_TERM_COLOR": "never", "RUST_BACKTRACE": "0"}
     for name in ("LD_LIBRARY_PATH", "KVC_LIB_DIR", "RUSTFLAGS"):
         os.environ.pop(name, None)
+    without = build / "rust-skipped"  # why there are no crates, for the steps behind
     if arguments.step == "stage":
-        stage(build, prefix)
+        without.unlink(missing_ok=True)
+        stage(build, prefix, without)
         return
+    if without.exists():
+        skip(without.read_text())
     os.environ |= {"PKG_CONFIG_PATH": str(next(prefix.glob("lib*/**/pkgconfig/kvc.pc")).parent), "CARGO_NET_OFFLINE": "true"}
     if arguments.step == "test":
         print(run("cargo", "test", "--quiet", "--locked", "--all-features"))

@@ -2292,7 +2292,8 @@ unsafe extern "C" {
         error: *mut kvc_error,
     ) -> kvc_status;
 
-    /// An eventfd that is readable while results or events wait.  Poll it, do not read it, do not close it.
+    /// An eventfd that is readable while results or events wait.  Poll it, do not read it, do not close it.  Who polls edges hears when results begin to
+    /// wait, and when events do: take all of a kind before waiting for more of it.
     ///
     /// - `fd`: borrowed: set to the descriptor, which is lent to the host until the queue is released
     /// - `queue`: borrowed: the queue
