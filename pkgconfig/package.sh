@@ -71,6 +71,7 @@ make_debs() { # from the tarball alone; always in the same folder, so that a com
   sed "s/@VERSION@/$version/; s/@DATE@/$date/" "$tree/debian/changelog.in" > "$tree/debian/changelog"
   rm "$tree/debian/changelog.in"
   (cd "$tree" && dpkg-checkbuilddeps) || fail "build dependencies are missing, named above: install them with apt-get"
+  echo "building, about two minutes: see $out/build.log" >&2
   (cd "$tree" && SOURCE_DATE_EPOCH=$epoch dpkg-buildpackage -us -uc -b) > "$out/build.log" 2>&1 || fail "dpkg-buildpackage failed: see $out/build.log"
   rm -f "$out"/{kvc,libkvc}*.{deb,changes,buildinfo}
   mv "$build"/*.deb "$build"/*.changes "$build"/*.buildinfo "$out"

@@ -10,7 +10,8 @@
  *           called on it then is KVC_ERR_STALE.  A store is not closed while its views and regions live: let them go first.  get() lends the C handle,
  *           give() hands it over, and the constructor takes one over: that of a result, say.
  * Failures  throw kvc::Error.  A constructor of a handle that failed has made nothing.
- * Structs   are those of C: kvc::init<kvc_rows>() is one that KVC_INIT went over.
+ * Structs   are those of C: kvc::init<kvc_rows>() is one that KVC_INIT went over.  What append and put are given is only read: memory that is const
+ *           takes a const_cast where a member is a void *.
  * Queued    calls (kvc_call.queue) return as soon as they are started: handles come back empty and results as KVC_INIT left them, the real ones are
  *           drained.  What the call borrows as lent stays lent until then.
  * Threads   as in C: const members beside each other, the others alone on their handle. */
@@ -243,6 +244,7 @@ class Scope : public detail::Handle<kvc_scope, kvc_scope_release> {
   kvc_result put(kvc_object *objects, size_t object_count, const kvc_object_options *options = nullptr, const kvc_call *call = nullptr) const {
     return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_object_put(result, handle_, objects, object_count, options, call, error); });
   }
+  /** An item that is absent makes it throw, as any that is not OK: its own status is in it. */
   kvc_result get_objects(kvc_object *objects, size_t object_count, const kvc_object_options *options = nullptr, const kvc_call *call = nullptr) const {
     return detail::result_of(call, [&](kvc_result *result, kvc_error *error) { return kvc_object_get(result, handle_, objects, object_count, options, call, error); });
   }
