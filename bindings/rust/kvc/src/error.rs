@@ -349,7 +349,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// An I/O error of the same errno, or of kind [`io::ErrorKind::Other`] that has the error inside.
+/// An I/O error of the kind that the errno has, or of [`io::ErrorKind::Other`], that has the error inside: [`io::Error::get_ref`] gives it,
+/// and its [`os_error`](Error::os_error) the errno, of which [`io::Error::raw_os_error`] says nothing then.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {

@@ -71,7 +71,7 @@ pub use log::{Level, Log};
 pub use memory::{
     Buffer, Element, Many, Memory, RawMemory, Source, Target, bytes_of, bytes_of_mut,
 };
-pub use object::{Found, Get, LookupOptions, ObjectEntry, Outcome, Put, PutOptions};
+pub use object::{ExistsOptions, Found, Get, ObjectEntry, Outcome, Put, PutOptions};
 pub use object_calls::Objects;
 pub use queue::{Event, Item, Pending, Queue, QueueOptions};
 pub use region::Region;

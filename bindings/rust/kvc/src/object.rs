@@ -46,7 +46,7 @@ impl RawPutOptions {
 
 /// How to look objects up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LookupOptions {
+pub struct ExistsOptions {
     /// Stop at the first that is not there.
     pub leading: bool,
     /// Hold what is found.
@@ -55,7 +55,7 @@ pub struct LookupOptions {
     pub lease: Option<Duration>,
 }
 
-impl LookupOptions {
+impl ExistsOptions {
     pub(crate) fn raw(self) -> sys::kvc_object_options {
         let mut raw = sys::kvc_object_options::init();
         raw.flags |= if self.leading { sys::KVC_OBJECT_LEADING } else { 0 };
@@ -66,23 +66,37 @@ impl LookupOptions {
 }
 
 pub(crate) fn leading_options(leading: bool) -> sys::kvc_object_options {
-    LookupOptions { leading, ..LookupOptions::default() }.raw()
+    ExistsOptions { leading, ..ExistsOptions::default() }.raw()
 }
 
-/// What became of one item of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The status of an item that no call came to.
+const UNTOUCHED: sys::kvc_status = i32::MIN;
+
+/// What became of one item of a batch.  Of one that was in no call yet: [`Misuse`](ErrorKind::Misuse).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     status: i32,
     size: u64,
     tier: u32,
 }
 
+impl Default for Outcome {
+    fn default() -> Self {
+        Self { status: sys::KVC_ERR_MISUSE, size: 0, tier: 0 }
+    }
+}
+
 impl Outcome {
-    pub(crate) fn of(raw: &sys::kvc_object) -> Self {
-        Self { status: raw.status, size: raw.value_size, tier: raw.tier }
+    /// One that the call did not come to has the call's status.
+    pub(crate) fn of(raw: &sys::kvc_object, call: &Result<impl Sized>) -> Self {
+        let status = match call {
+            Err(error) if raw.status == UNTOUCHED => error.kind().status(),
+            _ => raw.status,
+        };
+        Self { status, size: raw.value_size, tier: raw.tier }
     }
 
-    /// Bytes stored (get, lookup).
+    /// Bytes stored (get, exists).
     ///
     /// # Errors
     ///
@@ -109,7 +123,7 @@ impl Outcome {
         self.size
     }
 
-    /// The nearest copy (get, lookup).
+    /// The nearest copy (get, exists).
     #[must_use]
     pub fn tier(&self) -> Option<Tier> {
         Tier::from_raw(self.tier)
@@ -149,6 +163,7 @@ impl Single {
         raw.key_size = self.key_size as u64;
         raw.parts = parts.as_ptr();
         raw.part_count = parts.len() as u64;
+        raw.status = UNTOUCHED;
         raw
     }
 }
@@ -214,7 +229,7 @@ impl<'a> Get<'a> {
     }
 }
 
-/// What [`Scope::lookup`](crate::Scope::lookup) found.
+/// What [`Scope::exists`](crate::Scope::exists) found.
 #[derive(Debug)]
 pub struct Found {
     /// Of each key.
@@ -255,5 +270,6 @@ pub(crate) fn key_only(key: &[u8]) -> sys::kvc_object {
     let mut raw = sys::kvc_object::zeroed();
     raw.key = key.as_ptr().cast();
     raw.key_size = key.len() as u64;
+    raw.status = UNTOUCHED;
     raw
 }

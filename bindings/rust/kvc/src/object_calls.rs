@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::error::{Error, ErrorKind, Result, check, check_result};
 use crate::lease::Lease;
 use crate::object::{
-    Found, Get, LookupOptions, ObjectEntry, Outcome, Put, PutOptions, key_only, leading_options,
+    ExistsOptions, Found, Get, ObjectEntry, Outcome, Put, PutOptions, key_only, leading_options,
 };
 use crate::rows::pointer_of;
 use crate::scope::Scope;
@@ -32,7 +32,7 @@ impl Call {
             sys::kvc_object_put(result, scope.raw(), at, raw.len(), options, call.pointer(), error)
         });
         for (item, raw) in items.iter_mut().zip(&raw) {
-            item.0.outcome = Outcome::of(raw);
+            item.0.outcome = Outcome::of(raw, &done);
         }
         done.map(|result| Report::of(&result))
     }
@@ -51,26 +51,26 @@ impl Call {
             sys::kvc_object_get(result, scope.raw(), at, raw.len(), options, call.pointer(), error)
         });
         for (item, raw) in items.iter_mut().zip(&raw) {
-            item.0.outcome = Outcome::of(raw);
+            item.0.outcome = Outcome::of(raw, &done);
         }
         done.map(|result| Report::of(&result))
     }
 
-    /// [`Scope::lookup`] so.
+    /// [`Scope::exists`] so.
     ///
     /// # Errors
     ///
     /// As there.
-    pub fn lookup<K: AsRef<[u8]>>(
+    pub fn exists<K: AsRef<[u8]>>(
         &self,
         scope: &Scope,
         keys: &[K],
-        options: LookupOptions,
+        options: ExistsOptions,
     ) -> Result<Found> {
         let (options, call) = (options.raw(), self.blocking());
         let mut raw: Vec<_> = keys.iter().map(|key| key_only(key.as_ref())).collect();
         // SAFETY: the keys live until the end of this function.
-        let result = check_result(|result, error| unsafe {
+        let done = check_result(|result, error| unsafe {
             let (at, options) = (raw.as_mut_ptr(), &raw const options);
             sys::kvc_object_exists(
                 result,
@@ -81,9 +81,11 @@ impl Call {
                 call.pointer(),
                 error,
             )
-        })?;
+        });
+        let outcomes = raw.iter().map(|raw| Outcome::of(raw, &done)).collect();
+        let result = done?;
         let lease = (!result.lease.is_null()).then(|| Lease::of(result.lease, scope.store()));
-        Ok(Found { outcomes: raw.iter().map(Outcome::of).collect(), lease })
+        Ok(Found { outcomes, lease })
     }
 
     /// [`Scope::delete_batch`] so.
@@ -101,7 +103,7 @@ impl Call {
         });
         match done {
             Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(raw.iter().map(Outcome::of).collect()),
+            done => Ok(raw.iter().map(|raw| Outcome::of(raw, &done)).collect()),
         }
     }
 
@@ -207,7 +209,7 @@ impl Scope {
     ///
     /// [`Argument`](ErrorKind::Argument): no key of 1 to 64 bytes.
     pub fn contains(&self, key: &(impl AsRef<[u8]> + ?Sized)) -> Result<bool> {
-        let found = self.lookup(&[key.as_ref()], LookupOptions::default())?;
+        let found = self.exists(&[key.as_ref()], ExistsOptions::default())?;
         match found.outcomes[0].error() {
             None => Ok(true),
             Some(ErrorKind::NotFound) => Ok(false),
@@ -262,8 +264,8 @@ impl Scope {
     /// # Errors
     ///
     /// [`Argument`](ErrorKind::Argument): no keys, or none of 1 to 64 bytes.
-    pub fn lookup<K: AsRef<[u8]>>(&self, keys: &[K], options: LookupOptions) -> Result<Found> {
-        Call::DEFAULT.lookup(self, keys, options)
+    pub fn exists<K: AsRef<[u8]>>(&self, keys: &[K], options: ExistsOptions) -> Result<Found> {
+        Call::DEFAULT.exists(self, keys, options)
     }
 
     /// Deletes values.  Held ones are absent at once for new readers and go when the lease ends.  Where there was none the outcome is

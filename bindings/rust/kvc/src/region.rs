@@ -4,7 +4,7 @@ use crate::error::{Error, Result, check};
 use crate::memory::Buffer;
 use crate::memory::sealed::Span;
 use crate::store::{Store, StoreInner};
-use crate::types::Handle;
+use crate::types::{Address, Handle};
 use kvc_sys as sys;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -16,11 +16,14 @@ use std::sync::Arc;
 pub struct Region<B: Buffer> {
     handle: Handle<sys::kvc_region>,
     /// In a place of its own, so that it is not moved while its memory is registered.
-    buffer: Handle<B>,
-    data: Handle<B::Element>,
+    buffer: Address<B>,
+    data: Address<B::Element>,
     count: usize,
     store: Arc<StoreInner>,
 }
+
+// SAFETY: `&self` gives elements, which are shared freely, and never the buffer.
+unsafe impl<B: Buffer> Sync for Region<B> {}
 
 impl<B: Buffer> Region<B> {
     pub(crate) fn register(store: &Store, buffer: B) -> std::result::Result<Self, (B, Error)> {
@@ -37,8 +40,8 @@ impl<B: Buffer> Region<B> {
         match done {
             Ok(()) => Ok(Self {
                 handle: Handle(out),
-                buffer: Handle(buffer),
-                data: Handle(data),
+                buffer: Address(buffer),
+                data: Address(data),
                 count,
                 store: Arc::clone(&store.0),
             }),

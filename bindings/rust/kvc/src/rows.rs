@@ -177,8 +177,8 @@ impl<'a> Rows<'a> {
         self
     }
 
-    /// Slot `s` lies in block `table[s / block_tokens]`; 1 makes of the table the slot of each token.  Borrowed during a call, also a queued
-    /// one.
+    /// Slot `s` lies in block `table[s / block_tokens]`; 1 makes of the table the slot of each token.  Borrowed until the call was made:
+    /// a queued one has its own copy.
     #[must_use]
     pub fn blocks(mut self, block_tokens: u32, table: &'a [i32]) -> Self {
         self.block_tokens = block_tokens;

@@ -7,7 +7,7 @@ use crate::memory::Buffer;
 use crate::queue::{Queue, QueueOptions};
 use crate::region::Region;
 use crate::scope::{Scope, ScopeOptions};
-use crate::types::{Features, Handle, State, micros, millis};
+use crate::types::{Address, Features, Handle, State, micros, millis};
 use kvc_sys as sys;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +103,7 @@ pub(crate) struct StoreInner {
     pub(crate) handle: Handle<sys::kvc_store>,
     pub(crate) host_driven: bool,
     /// Of a box, which is not moved while the library knows its address; NULL: none.
-    log: Handle<Log>,
+    log: Address<Log>,
     closed: bool,
 }
 
@@ -171,7 +171,7 @@ impl Store {
             sys::kvc_open(&raw mut out, uri.as_ptr(), &raw const raw, error)
         });
         // One that was not opened has nothing to close, and lets go of the log as one that is closed.
-        let (log, host_driven, closed) = (Handle(log), options.host_driven, opened.is_err());
+        let (log, host_driven, closed) = (Address(log), options.host_driven, opened.is_err());
         let inner = StoreInner { handle: Handle(out), host_driven, log, closed };
         if opened.is_err() {
             inner.drop_log();

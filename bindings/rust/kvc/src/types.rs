@@ -289,6 +289,15 @@ unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Handle<T> {}
 
+/// Where something is that is used as a `T` by whoever may use the type that holds the address.
+#[derive(Debug)]
+pub(crate) struct Address<T>(pub(crate) *mut T);
+
+// SAFETY: it is sent with what it is the address of, or with a promise that this stays, as a `T` itself would be.
+unsafe impl<T: Send> Send for Address<T> {}
+// SAFETY: `&self` of a type that holds one gives `&T` at most, as a shared `T` itself would.
+unsafe impl<T: Sync> Sync for Address<T> {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

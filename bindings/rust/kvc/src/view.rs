@@ -5,7 +5,7 @@ use crate::memory::Element;
 use crate::rows::{Rows, Side, Strides};
 use crate::seq::Seq;
 use crate::store::StoreInner;
-use crate::types::{DType, Handle};
+use crate::types::{Address, DType, Handle};
 use kvc_sys as sys;
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct View {
 /// One side of a page.
 #[derive(Debug)]
 struct Lent {
-    data: Handle<u8>,
+    data: Address<u8>,
     bytes: usize,
     dtype: Option<DType>,
     strides: Strides,
@@ -43,7 +43,7 @@ struct Lent {
 impl Lent {
     fn of(raw: &sys::kvc_array) -> Self {
         Self {
-            data: Handle(raw.data.cast()),
+            data: Address(raw.data.cast()),
             bytes: if raw.data.is_null() { 0 } else { raw.bytes as usize },
             dtype: DType::from_raw(raw.dtype),
             strides: Strides {

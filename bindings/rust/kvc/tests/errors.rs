@@ -86,6 +86,7 @@ fn an_error_is_small_and_goes_where_errors_go() {
     assert!(format!("{failed:?}").contains("NotFound"));
     let io: std::io::Error = failed.into();
     assert_eq!(io.kind(), std::io::ErrorKind::NotFound);
+    assert!(io.raw_os_error().is_none() && io.to_string().contains("nowhere"));
     let inside = io.get_ref().and_then(|error| error.downcast_ref::<kvc::Error>());
     assert!(inside.is_some_and(|error| error.source().is_none() || error.os_error().is_some()));
 }

@@ -138,6 +138,13 @@ fn a_region_is_memory_that_comes_back() {
     model.check_memory(&memory[..half / 2], &memory[half / 2..], 100);
     assert_eq!(store.info().unwrap().region_count, 0);
     let boxed = store.region(vec![1f32; 8].into_boxed_slice()).unwrap();
+    let mut pool = vec![2u8; 4096];
+    // SAFETY: the pool outlives the region, and is used through it alone.
+    let region = unsafe { RawMemory::new(pool.as_mut_ptr(), pool.len()) };
+    let region = store.region(region).map_err(|(_, error)| error).unwrap();
+    let read = std::thread::scope(|threads| threads.spawn(|| region[4095]).join()); // it is shared, though its buffer may not be
+    assert_eq!(read.unwrap(), 2);
+    drop(region);
     drop(store);
     assert_eq!(boxed[7], 1.0);
 }

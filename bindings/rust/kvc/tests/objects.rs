@@ -120,6 +120,28 @@ fn a_group_becomes_visible_together_or_not_at_all() {
 }
 
 #[test]
+fn an_item_that_no_call_came_to_is_not_ok() {
+    let store = store_with(StoreOptions { host_driven: true, ..Default::default() });
+    let scope = objects(&store);
+    let (put, mut memory) = (Put::new("a", b"b"), [0u8; 4]);
+    let outcomes =
+        [put.outcome(), Get::new("a", &mut memory).outcome(), Item::new("a", vec![1u8]).outcome];
+    for outcome in outcomes.into_iter().chain([Item::<Vec<u8>>::default().outcome]) {
+        assert!(!outcome.is_ok());
+        assert_eq!((outcome.error(), outcome.tier()), (Some(ErrorKind::Misuse), None));
+    }
+    // refused as a whole
+    let queue = store.queue(&QueueOptions { depth: 1, ..Default::default() }).unwrap();
+    let taken = queue.clear(&scope);
+    let items = vec![Item::new("a", vec![1u8]), Item::new("b", vec![1u8])];
+    let (items, report) = queue.put(&scope, items, &PutOptions::default()).wait();
+    assert!(report.unwrap_err().is_busy());
+    assert!(items.iter().all(|item| item.outcome.error() == Some(ErrorKind::Busy)));
+    taken.wait().unwrap();
+    assert_eq!(scope.put_batch(&mut [put], &PutOptions::default()).unwrap().done, 1);
+}
+
+#[test]
 fn what_was_looked_up_with_a_lease_stays() {
     let store = store_with(StoreOptions { memory_bytes: 2 << 20, ..Default::default() });
     let scope = objects(&store);
@@ -127,8 +149,8 @@ fn what_was_looked_up_with_a_lease_stays() {
     for key in ["a", "b"] {
         scope.put(key, &held).unwrap();
     }
-    let options = LookupOptions { hold: true, lease: Some(FOREVER), leading: true };
-    let found = scope.lookup(&["a", "b", "none", "a"], options).unwrap();
+    let options = ExistsOptions { hold: true, lease: Some(FOREVER), leading: true };
+    let found = scope.exists(&["a", "b", "none", "a"], options).unwrap();
     assert_eq!((found.leading(), found.outcomes[0].size()), (2, Ok(10_000)));
     for i in 0..500 {
         scope.put(&format!("more {i}"), &vec![i as u8; 10_000]).unwrap();
@@ -138,7 +160,7 @@ fn what_was_looked_up_with_a_lease_stays() {
     assert_eq!(store.info().unwrap().lease_count, 1);
     drop(found);
     assert_eq!(store.info().unwrap().lease_count, 0);
-    assert!(scope.lookup(&["none"], options).unwrap().lease.is_none());
+    assert!(scope.exists(&["none"], options).unwrap().lease.is_none());
 }
 
 #[test]

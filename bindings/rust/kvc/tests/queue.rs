@@ -110,7 +110,7 @@ fn every_call_has_its_queued_form() {
         (&[0x0101; 50][..], &[[0x0202; 5].as_slice(), &[0x0303; 10]].concat()[..])
     );
     let found = queue
-        .lookup(&scope, &["a", "none"], LookupOptions { hold: true, ..Default::default() })
+        .exists(&scope, &["a", "none"], ExistsOptions { hold: true, ..Default::default() })
         .wait()
         .unwrap();
     assert_eq!((found.leading(), found.lease.is_some()), (1, true));

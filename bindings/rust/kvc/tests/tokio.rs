@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use kvc::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -91,6 +92,59 @@ fn a_queue_goes_on_in_another_runtime() {
     // and without any
     assert!(queue.clear(&scope).wait().is_ok());
     runtime().block_on(round_trip(&queue, &scope, 11));
+}
+
+#[test]
+fn without_io_in_the_runtime_whoever_drains_serves_an_await() {
+    let store = store();
+    let (queue, scope) = (queue(&store), scope(&store));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                queue.drain(Duration::from_millis(10)).unwrap();
+            }
+        });
+        let without = Builder::new_current_thread().build().unwrap();
+        let served = std::panic::catch_unwind(|| {
+            without.block_on(round_trip(&queue, &scope, 1));
+            // the other runtime's driver is none of its business
+            runtime().block_on(round_trip(&queue, &scope, 2));
+            without.block_on(round_trip(&queue, &scope, 3));
+        });
+        is_over.store(true, Ordering::Release);
+        served.unwrap();
+    });
+    let (io, scope) = (queue.clone(), scope.clone());
+    runtime().block_on(async { io.clear(&scope).await }).unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_of_the_host_leaves_other_awaits_served() {
+    let store = store();
+    let (queue, scope) = (queue(&store), scope(&store));
+    let model = Model::new(100, 6);
+    let seq = model.store(&scope);
+    queue.watch(Some(&scope), EventKind::CLEARED).unwrap();
+    let parked = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.next_events().await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    let rows = model.rows(0, 100).v_offset(model.k.len() * 2);
+    for _ in 0..40 {
+        queue.gather(&seq, &rows, PanicsOnDrop::new(model.k.len() * 2)).detach();
+    }
+    let limit = Duration::from_secs(10);
+    let taken = tokio::time::timeout(limit, async {
+        while queue.in_flight() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    taken.await.expect("nobody takes results");
+    scope.clear().unwrap();
+    let events = tokio::time::timeout(limit, parked).await.expect("nobody takes events").unwrap();
+    assert_eq!(events[0].kind, EventKind::CLEARED);
 }
 
 #[test]

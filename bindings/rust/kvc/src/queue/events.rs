@@ -128,7 +128,7 @@ impl QueueInner {
         }
         let wakers = std::mem::take(&mut events.wakers);
         drop(events);
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        let _ = super::each(wakers, std::task::Waker::wake); // a panic is of one who waits
     }
 }
 

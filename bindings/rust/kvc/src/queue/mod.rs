@@ -78,8 +78,7 @@ pub struct Queue {
 pub(crate) struct QueueInner {
     handle: Handle<sys::kvc_queue>,
     store: Arc<StoreInner>,
-    /// What is in flight, by the number that the library knows it by.
-    jobs: Mutex<HashMap<u64, Arc<dyn Settle>>>,
+    table: Mutex<Table>,
     next_user: AtomicU64,
     /// Some calls may be held back.
     is_holding: AtomicBool,
@@ -88,7 +87,15 @@ pub(crate) struct QueueInner {
     settled: Condvar,
     events: Mutex<Events>,
     #[cfg(feature = "tokio")]
-    driver: Mutex<Option<tokio::task::AbortHandle>>,
+    driver: Mutex<driver::Driver>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// What is in flight, by the number that the library knows it by.
+    jobs: HashMap<u64, Arc<dyn Settle>>,
+    /// Threads of a forked child that are settling what was in here.
+    abandoning: usize,
 }
 
 /// As of a store; and every lock is taken whatever became of who held it before.
@@ -112,6 +119,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Does it to each, of which a panic must not lose the others: what is let go of and woken there is the host's.  The last panic is given.
+fn each<T>(of: impl IntoIterator<Item = T>, does: impl Fn(T)) -> std::thread::Result<()> {
+    let mut out = Ok(());
+    for one in of {
+        out = catch_unwind(AssertUnwindSafe(|| does(one))).and(out);
+    }
+    out
+}
+
 impl Queue {
     pub(crate) fn create(store: &Store, options: &QueueOptions) -> Result<Self> {
         let mut raw = sys::kvc_queue_options::init();
@@ -125,7 +141,7 @@ impl Queue {
         let inner = QueueInner {
             handle: Handle(out),
             store: Arc::clone(&store.0),
-            jobs: Mutex::default(),
+            table: Mutex::default(),
             next_user: AtomicU64::new(1),
             is_holding: AtomicBool::new(false),
             is_draining: Mutex::new(false),
@@ -174,7 +190,7 @@ impl Queue {
     /// Calls whose results were not taken yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        lock(&self.inner.jobs).len()
+        lock(&self.inner.table).jobs.len()
     }
 
     /// Starts a call: `prepare` takes addresses in what is lent, which stays where it is from then on, and `call` is the library's.
@@ -195,13 +211,16 @@ impl Queue {
         match job.prepare(prepare) {
             Err(error) => job.settle(Err(error)),
             Ok(prepared) => {
-                lock(&inner.jobs).insert(user, job.clone());
+                lock(&inner.table).jobs.insert(user, job.clone());
                 let raw = self.call.queued(inner.handle.0, user);
                 // Before the call: somebody who waits may start it as soon as it is made.
                 inner.is_holding.fetch_or(self.call.more, Ordering::AcqRel);
                 if let Err(error) = check(|out| call(&prepared, &raw const raw, out)) {
-                    lock(&inner.jobs).remove(&user);
-                    job.settle(Err(error)); // the library promises no result then
+                    // The library promises no result then.  In a forked child whoever drains may have ended it.
+                    let is_ours = lock(&inner.table).jobs.remove(&user).is_some();
+                    if is_ours {
+                        job.settle(Err(error));
+                    }
                 }
             }
         }
@@ -259,21 +278,23 @@ impl QueueInner {
         if results.is_empty() {
             return;
         }
-        let mut jobs = lock(&self.jobs);
+        let mut table = lock(&self.table);
         let ended: Vec<_> =
-            results.iter().map(|raw| (jobs.remove(&raw.user), self.given(raw))).collect();
-        drop(jobs);
-        let mut panicked = None;
-        for (job, given) in ended {
-            // What is let go of and woken here is the host's, and a panic of one must not lose the others.
-            let settled = catch_unwind(AssertUnwindSafe(|| job.map(|job| job.settle(given))));
-            panicked = settled.err().or(panicked);
-        }
+            results.iter().map(|raw| (table.jobs.remove(&raw.user), self.given(raw))).collect();
+        drop(table);
+        let settled = each(ended, |(job, given)| {
+            if let Some(job) = job {
+                job.settle(given);
+            }
+        });
+        self.tell();
+        settled.unwrap_or_else(|payload| resume_unwind(payload));
+    }
+
+    /// Wakes the threads that wait for one of them.
+    fn tell(&self) {
         drop(lock(&self.is_draining)); // who looked before this settled waits by now
         self.settled.notify_all();
-        if let Some(payload) = panicked {
-            resume_unwind(payload);
-        }
     }
 
     fn given(&self, raw: &sys::kvc_result) -> Result<Given> {
@@ -288,10 +309,22 @@ impl QueueInner {
 
     /// In a forked child: the parent's calls run in the parent, on its own copy of what they were lent.
     fn abandon(&self) {
-        let jobs = std::mem::take(&mut *lock(&self.jobs));
-        for job in jobs.into_values() {
+        let mut table = lock(&self.table);
+        let jobs = std::mem::take(&mut table.jobs);
+        table.abandoning += 1;
+        drop(table);
+        let settled = each(jobs.into_values(), |job| {
             job.settle(Err(Error::of_kind(ErrorKind::Forked, "the call is the parent process's")));
-        }
+        });
+        lock(&self.table).abandoning -= 1;
+        self.tell();
+        settled.unwrap_or_else(|payload| resume_unwind(payload));
+    }
+
+    /// In a forked child: a thread of the parent, which is not here, was ending the call.
+    fn is_lost(&self, user: u64, is_done: impl Fn() -> bool) -> bool {
+        let table = lock(&self.table);
+        table.abandoning == 0 && !table.jobs.contains_key(&user) && !is_done()
     }
 
     /// Gets on with what was started, before somebody waits for it.
@@ -307,7 +340,7 @@ impl QueueInner {
     }
 
     /// Drains until it is done.  Of several threads one is in the library, and settles what the others wait for.
-    fn wait_until(&self, is_done: impl Fn() -> bool) {
+    fn wait_until(&self, user: u64, is_done: impl Fn() -> bool) {
         struct Turn<'a>(&'a QueueInner);
 
         impl Drop for Turn<'_> {
@@ -322,6 +355,8 @@ impl QueueInner {
             if *is_draining {
                 let waited = self.settled.wait_timeout(is_draining, SLICE);
                 is_draining = waited.unwrap_or_else(PoisonError::into_inner).0;
+                // In a forked child the turn may be of a thread that is not here.
+                *is_draining &= self.fd().is_ok();
                 continue;
             }
             *is_draining = true;
@@ -331,6 +366,10 @@ impl QueueInner {
             drop(turn);
             if let Err(error) = drained {
                 assert!(error.kind() == ErrorKind::Forked, "kvc_queue_drain: {error}");
+                assert!(
+                    !self.is_lost(user, &is_done),
+                    "the parent was ending the call as it forked"
+                );
             }
             is_draining = lock(&self.is_draining);
         }
@@ -342,14 +381,11 @@ impl Drop for QueueInner {
         // SAFETY: it is released once, and waits until nothing that was lent is in use.
         let status = unsafe { sys::kvc_queue_release(self.handle.0, std::ptr::null_mut()) };
         #[cfg(feature = "tokio")]
-        if let Some(driver) = lock(&self.driver).take() {
-            // In a forked child it is the parent's, as is its runtime.
-            if status != sys::KVC_ERR_FORKED {
-                driver.abort();
-            }
+        if status != sys::KVC_ERR_FORKED {
+            lock(&self.driver).abort(); // in a forked child it is the parent's, as is its runtime
         }
         if !matches!(status, sys::KVC_OK | sys::KVC_ERR_STALE | sys::KVC_ERR_FORKED) {
-            std::mem::forget(std::mem::take(&mut *lock(&self.jobs))); // it may be in use
+            std::mem::forget(std::mem::take(&mut lock(&self.table).jobs)); // it may be in use
         }
     }
 }

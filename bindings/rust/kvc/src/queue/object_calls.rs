@@ -1,10 +1,10 @@
 //! The calls on objects that a queue takes.
 
-use super::{Pending, Queue};
+use super::{Given, Pending, Queue};
 use crate::error::Result;
 use crate::memory::{Buffer, span_of};
 use crate::object::{
-    Found, LookupOptions, ObjectEntry, Outcome, PutOptions, key_only, leading_options,
+    ExistsOptions, Found, ObjectEntry, Outcome, PutOptions, key_only, leading_options,
 };
 use crate::rows::pointer_of;
 use crate::scope::Scope;
@@ -47,8 +47,8 @@ struct Raw {
 unsafe impl Send for Raw {}
 
 impl Raw {
-    fn outcomes(&self) -> Vec<Outcome> {
-        self.objects.iter().map(Outcome::of).collect()
+    fn outcomes(&self, call: &Result<Given>) -> Vec<Outcome> {
+        self.objects.iter().map(|raw| Outcome::of(raw, call)).collect()
     }
 }
 
@@ -76,9 +76,9 @@ impl<B: Buffer> Batch<B> {
         (raw.objects.as_mut_ptr(), raw.objects.len())
     }
 
-    fn finish(mut self) -> Vec<Item<B>> {
+    fn finish(mut self, call: &Result<Given>) -> Vec<Item<B>> {
         for (item, raw) in self.items.iter_mut().zip(&self.raw.objects) {
-            item.outcome = Outcome::of(raw);
+            item.outcome = Outcome::of(raw, call);
         }
         self.items
     }
@@ -105,7 +105,7 @@ impl Queue {
         let options = options.pointer();
         self.start(
             Batch::new(items),
-            |batch, given| (batch.finish(), given.map(|given| given.report)),
+            |batch, given| (batch.finish(&given), given.map(|given| given.report)),
             |batch| Ok(batch.prepare()),
             // SAFETY: items and values stay with the job until its result; keys, parts and options are copied.
             |&(at, count), call, error| unsafe {
@@ -124,7 +124,7 @@ impl Queue {
         let options = leading_options(leading);
         self.start(
             Batch::new(items),
-            |batch, given| (batch.finish(), given.map(|given| given.report)),
+            |batch, given| (batch.finish(&given), given.map(|given| given.report)),
             |batch| Ok(batch.prepare()),
             // SAFETY: items and memory stay with the job until its result; keys, parts and options are copied.
             |&(at, count), call, error| unsafe {
@@ -134,17 +134,17 @@ impl Queue {
         )
     }
 
-    /// [`Scope::lookup`].
-    pub fn lookup<K: AsRef<[u8]>>(
+    /// [`Scope::exists`].
+    pub fn exists<K: AsRef<[u8]>>(
         &self,
         scope: &Scope,
         keys: &[K],
-        options: LookupOptions,
+        options: ExistsOptions,
     ) -> Pending<Result<Found>> {
         let options = options.raw();
         self.start(
             raw_keys(keys),
-            |raw, given| Ok(Found { outcomes: raw.outcomes(), lease: given?.lease }),
+            |raw, given| Ok(Found { outcomes: raw.outcomes(&given), lease: given?.lease }),
             |raw| Ok((raw.objects.as_mut_ptr(), raw.objects.len())),
             // SAFETY: the items stay with the job until its result; keys and options are copied.
             |&(at, count), call, error| unsafe {
@@ -164,7 +164,7 @@ impl Queue {
             raw_keys(keys),
             |raw, given| match given {
                 Err(error) if !error.is_not_found() => Err(error),
-                _ => Ok(raw.outcomes()),
+                given => Ok(raw.outcomes(&given)),
             },
             |raw| Ok((raw.objects.as_mut_ptr(), raw.objects.len())),
             // SAFETY: the items stay with the job until its result; keys are copied.

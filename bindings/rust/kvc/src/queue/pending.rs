@@ -34,7 +34,7 @@ pub(crate) struct Job<L, T> {
 }
 
 // SAFETY: `lent` is touched by `prepare`, before anybody else knows the job, and by `settle`, which runs once and after that: whoever
-// calls it has taken the job out of the queue's table, or has never put it there.  Everything else is behind the lock.
+// calls it found the job in the queue's table and took it out, or never put it there.  Everything else is behind the lock.
 unsafe impl<L: Send, T: Send> Sync for Job<L, T> {}
 
 impl<L, T> Job<L, T> {
@@ -130,7 +130,7 @@ impl<T> Pending<T> {
     ///
     /// # Panics
     ///
-    /// After it was awaited to its end.
+    /// After it was awaited to its end.  In a forked child, if a thread of the parent was just taking its result.
     #[must_use]
     pub fn wait(mut self) -> T {
         loop {
@@ -138,7 +138,7 @@ impl<T> Pending<T> {
                 self.is_let_go = true;
                 return value;
             }
-            self.queue.wait_until(|| self.job.is_done());
+            self.queue.wait_until(self.user, || self.job.is_done());
         }
     }
 }

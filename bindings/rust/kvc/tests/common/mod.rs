@@ -153,3 +153,31 @@ pub fn refused<T>(result: Result<T>, kind: ErrorKind, words: &[&str]) {
         assert!(message.contains(word), "{message:?} does not say {word:?}");
     }
 }
+
+/// Memory of a host whose drop panics.
+pub struct PanicsOnDrop(Vec<u16>);
+
+impl PanicsOnDrop {
+    pub fn new(count: usize) -> Self {
+        Self(vec![POISON; count])
+    }
+}
+
+// SAFETY: it is a vector.
+unsafe impl Buffer for PanicsOnDrop {
+    type Element = u16;
+
+    fn as_mut_ptr(&mut self) -> *mut u16 {
+        self.0.as_mut_ptr()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic!("a drop of the host");
+    }
+}
