@@ -46,7 +46,11 @@ func Read(path string, tokens int) (*Dump, error) {
 		return nil, errKind
 	}
 	d := &Dump{Tensors: map[string]Tensor{}}
-	for name, e := range entries {
+	for _, name := range []string{"k", "v", "token_ids", "q", "attn_out"} {
+		e, there := entries[name]
+		if !there {
+			continue
+		}
 		size := map[string]int{"F16": 2, "F32": 4, "I32": 4}[e.Dtype]
 		for _, n := range e.Shape {
 			if n <= 0 || n >= 1<<15 {
