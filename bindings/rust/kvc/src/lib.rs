@@ -83,6 +83,10 @@ pub use store::{Metrics, Store, StoreInfo, StoreOptions, VerifyInfo};
 pub use types::{DType, EventKind, FOREVER, Features, LayerKind, Report, Rope, State, Stop, Tier};
 pub use view::View;
 
+/// The crate of 16-bit floats, in the version that elements are of.
+#[cfg(feature = "half")]
+pub use half;
+
 /// The version of the library that is loaded: major, minor, patch.
 #[must_use]
 pub fn version() -> (u32, u32, u32) {

@@ -80,6 +80,8 @@ pub(crate) mod sealed {
         pub(crate) bytes: usize,
         pub(crate) dtype: Option<DType>,
         pub(crate) number_bytes: usize,
+        /// Which of the pieces that were given.
+        pub(crate) piece: usize,
     }
 
     impl Span {
@@ -89,7 +91,12 @@ pub(crate) mod sealed {
                 bytes: count * size_of::<T>(),
                 dtype: T::DTYPE,
                 number_bytes: T::NUMBER_BYTES,
+                piece: 0,
             }
+        }
+
+        pub(crate) fn of_piece(self, piece: usize) -> Self {
+            Self { piece, ..self }
         }
     }
 
@@ -173,7 +180,7 @@ impl<K: Readable, V: Readable> Reads for (K, V) {
     fn read(&self, index: usize) -> Option<Span> {
         match index {
             0 => Some(self.0.span()),
-            1 => Some(self.1.span()),
+            1 => Some(self.1.span().of_piece(1)),
             _ => None,
         }
     }
@@ -183,7 +190,7 @@ impl<K: Writable, V: Writable> Writes for (K, V) {
     fn write(&mut self, index: usize) -> Option<Span> {
         match index {
             0 => Some(self.0.span_mut()),
-            1 => Some(self.1.span_mut()),
+            1 => Some(self.1.span_mut().of_piece(1)),
             _ => None,
         }
     }
@@ -191,25 +198,25 @@ impl<K: Writable, V: Writable> Writes for (K, V) {
 
 impl<M: Readable> Reads for Many<&[M]> {
     fn read(&self, index: usize) -> Option<Span> {
-        self.0.get(index).map(Readable::span)
+        self.0.get(index).map(|piece| piece.span().of_piece(index))
     }
 }
 
 impl<M: Readable, const N: usize> Reads for Many<&[M; N]> {
     fn read(&self, index: usize) -> Option<Span> {
-        self.0.get(index).map(Readable::span)
+        self.0.get(index).map(|piece| piece.span().of_piece(index))
     }
 }
 
 impl<M: Writable> Writes for Many<&mut [M]> {
     fn write(&mut self, index: usize) -> Option<Span> {
-        self.0.get_mut(index).map(Writable::span_mut)
+        self.0.get_mut(index).map(|piece| piece.span_mut().of_piece(index))
     }
 }
 
 impl<M: Writable, const N: usize> Writes for Many<&mut [M; N]> {
     fn write(&mut self, index: usize) -> Option<Span> {
-        self.0.get_mut(index).map(Writable::span_mut)
+        self.0.get_mut(index).map(|piece| piece.span_mut().of_piece(index))
     }
 }
 
@@ -334,7 +341,7 @@ impl<K: Buffer, V: Buffer> Memory for (K, V) {
     fn owned(&mut self, index: usize) -> Option<Span> {
         match index {
             0 => Some(span_of(&mut self.0)),
-            1 => Some(span_of(&mut self.1)),
+            1 => Some(span_of(&mut self.1).of_piece(1)),
             _ => None,
         }
     }
@@ -342,7 +349,7 @@ impl<K: Buffer, V: Buffer> Memory for (K, V) {
 
 impl<B: Buffer> Memory for Many<Vec<B>> {
     fn owned(&mut self, index: usize) -> Option<Span> {
-        self.0.get_mut(index).map(span_of)
+        self.0.get_mut(index).map(|piece| span_of(piece).of_piece(index))
     }
 }
 

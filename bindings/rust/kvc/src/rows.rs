@@ -1,6 +1,6 @@
 //! Which rows, and where they lie.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::array_of;
 use crate::memory::sealed::Span;
 use crate::types::DType;
@@ -133,8 +133,16 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
+    /// As [`new`](Self::new), where the memory holds the whole sequence: every position lies in the slot of its own number.
+    #[must_use]
+    pub fn in_place(layers: Range<u32>, tokens: impl RangeBounds<u64>) -> Self {
+        let rows = Self::new(layers, tokens);
+        let slot = rows.token_begin;
+        rows.slot_begin(slot)
+    }
+
     /// Rows of these layers (absolute, of the whole model, and of one kind and geometry) and positions, all heads of the sequence's part,
-    /// the first of them in slot 0.  A range of positions without an end goes, in a gather or prefetch, as far as the rows do.
+    /// the first of them in slot 0 whatever its position: [`in_place`](Self::in_place) is for memory of a whole sequence.  A range of positions without an end goes, in a gather or prefetch, as far as the rows do.
     #[must_use]
     pub fn new(layers: Range<u32>, tokens: impl RangeBounds<u64>) -> Self {
         let (token_begin, token_count) = begin_and_count(&tokens);
@@ -280,11 +288,23 @@ impl<'a> Rows<'a> {
 
     fn raw(&self, span: &mut impl FnMut(usize) -> Option<Span>) -> Result<sys::kvc_rows> {
         let mut raw = self.bare();
-        if let Some(side) = &self.k {
-            raw.k = array_of("k", side, span(side.memory))?;
+        let (k, v) = (self.k.as_ref(), self.v.as_ref());
+        let spans = [k.and_then(|side| span(side.memory)), v.and_then(|side| span(side.memory))];
+        if let Some(side) = k {
+            raw.k = array_of("k", side, spans[0])?;
         }
-        if let Some(side) = &self.v {
-            raw.v = array_of("v", side, span(side.memory))?;
+        if let Some(side) = v {
+            raw.v = array_of("v", side, spans[1])?;
+        }
+        if let (Some(k_side), Some(v_side), [Some(k_span), Some(v_span)]) = (k, v, spans) {
+            // Two pieces were meant and one is there: who forgot the values would store the keys twice.
+            let meant_two = k_side.memory != v_side.memory && k_span.piece == v_span.piece;
+            if meant_two && k_side.offset == v_side.offset {
+                return Err(Error::argument(format!(
+                    "v.offset {}: keys and values begin at one place: give (k, v), another offset, or without_v",
+                    v_side.offset
+                )));
+            }
         }
         Ok(raw)
     }

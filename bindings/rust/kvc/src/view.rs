@@ -72,10 +72,9 @@ impl Lent {
             (_, None) => T::NUMBER_BYTES == 1,
         };
         if !fits {
-            let (theirs, ours) = (self.dtype, std::any::type_name::<T>());
-            return Err(Error::argument(format!(
-                "{name}: the page is of {theirs:?}, not of {ours}"
-            )));
+            let theirs = self.dtype.map_or("bytes".to_owned(), |dtype| format!("{dtype:?}"));
+            let ours = std::any::type_name::<T>();
+            return Err(Error::argument(format!("{name}: the page is of {theirs}, not of {ours}")));
         }
         // SAFETY: every bit pattern is an element.
         match unsafe { self.bytes().align_to::<T>() } {

@@ -30,11 +30,6 @@ fn in_child(what: impl FnOnce() -> bool) {
     );
 }
 
-/// Its calls do not begin before somebody waits.
-fn held_back(queue: &Queue) -> Queue {
-    queue.with(Call { more: true, ..Call::default() })
-}
-
 fn is_forked<T>(result: Result<T>) -> bool {
     result.is_err_and(|error| error.kind() == ErrorKind::Forked)
 }
@@ -49,7 +44,9 @@ fn inherited_handles_say_so_and_new_stores_work() {
     let lease = seq.lease(.., None).unwrap();
     let queue = store.queue(&QueueOptions::default()).unwrap();
     let region = store.region(vec![0u8; 4096]).unwrap();
-    let put = held_back(&queue).put(&scope, vec![Item::new("a", vec![1u8])], &Default::default());
+    let held =
+        store.queue(&QueueOptions::default()).unwrap().with(Call { more: true, ..Call::default() });
+    let put = held.put(&scope, vec![Item::new("a", vec![1u8])], &PutOptions::default());
     let pending = queue.gather(
         &seq,
         &model.rows(0, 100),
@@ -69,7 +66,7 @@ fn inherited_handles_say_so_and_new_stores_work() {
         good &= is_forked(result) && k.len() == model.k.len();
         let (items, result) = put.wait();
         good &= is_forked(result) && items[0].outcome.error() == Some(ErrorKind::Forked);
-        drop((view, lease, region, queue, seq, scope));
+        drop((view, lease, region, queue, held, seq, scope));
         good &= is_forked(store.close());
         let own = common::store();
         let own_scope = common::scope(&own);

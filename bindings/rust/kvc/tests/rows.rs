@@ -387,11 +387,31 @@ fn what_does_not_fit_is_refused_by_value_and_rule() {
     refused(
         seq.gather(&Rows::new(0..1, 0..TOKENS as u64), &mut bits),
         ErrorKind::Argument,
-        &["same address"],
+        &["one place"],
     );
     refused(seq.gather(&one.blocks(16, &[3; 13]), &mut bits), ErrorKind::Argument, &["block"]);
     #[allow(clippy::reversed_empty_ranges, reason = "it is refused")]
     let backwards = Rows::new(2..1, 9..3);
     refused(seq.gather(&backwards.without_v(), &mut bits), ErrorKind::Argument, &["0"]);
     refused(seq.gather(&[][..], &mut bits), ErrorKind::Argument, &[]);
+}
+
+/// Who forgets the values of two arrays, and gives one, would store its keys as values.
+#[test]
+fn keys_and_values_at_one_place_are_refused() {
+    let store = store();
+    let scope = scope(&store);
+    let model = Model::new(100, 7);
+    let mut seq = scope.seq(&SeqOptions { private: true, ..Default::default() }).unwrap();
+    let rows = model.rows(0, 100);
+    refused(seq.append(&[], &rows, &model.k), ErrorKind::Argument, &["v.offset 0", "without_v"]);
+    assert_eq!(seq.info().unwrap().tokens, 0);
+    seq.append(&[], &rows, (&model.k, &model.v)).unwrap();
+    model.check(&seq, 100);
+}
+
+/// Positions lie in the slots of their numbers, without a word about slots.
+#[test]
+fn rows_in_place_lie_at_their_positions() {
+    assert_eq!(Rows::in_place(0..2, 64..128), Rows::new(0..2, 64..128).slot_begin(64));
 }

@@ -84,6 +84,7 @@ impl<L: Send, T: Send> Await<T> for Job<L, T> {
 
 /// A call in a [`Queue`](crate::Queue).  It is a future of any executor; with the feature `tokio`, and awaited in a runtime with I/O, it needs
 /// nothing else.  Without that somebody has to [`drain`](crate::Queue::drain), or [`wait`](Self::wait).
+/// (Tokio tells of a runtime without I/O by a panic.  It goes no further, in a program whose panics unwind; its message is seen once.)
 ///
 /// The first await in a runtime sets a task there that takes results, for as long as queue and runtime live: as with all of tokio's I/O,
 /// that runtime has to run for awaits elsewhere to go on.
