@@ -87,7 +87,7 @@ def rust():
         for impl, block in split_at(text, r"^(?:unsafe )?impl(?:<[^{]*?>)? (?:[\w:<>', ]+ for )?(\w+)[^{]*\{|^\w.*\{$"):
             for match, body in split_at(block, r"^ *(pub(?:\([\w: ]+\))? )?(?:const )?(?:unsafe )?(?:async )?fn (\w+)"):
                 traits = " for " in impl[0].split("{")[0]
-                out.append(Definition(impl[1] or "", match[2], body, (match[1] or "").strip() == "pub" or traits, str(path)))
+                out.append(Definition((impl[1] or "").removesuffix("Inner"), match[2], body, (match[1] or "").strip() == "pub" or traits, str(path)))
     return out
 
 
@@ -95,7 +95,7 @@ def users_of(name, definitions, depth=4, of=None):
     """Public definitions that use a name, or use who uses it.  What is not public is looked for in its own file, elsewhere by its owner's name too."""
     is_c = name.startswith("kvc_")
     use = re.compile(rf"\b{name}\b", re.I) if is_c else re.compile(rf"\b{name}\(|\.{name}\b(?!\s*=)")
-    owned = of and of.owner and re.compile(rf"\b{of.owner.removesuffix('Inner')}(::|\.){name}\(", re.I)
+    owned = of and of.owner and re.compile(rf"\b{of.owner}(::|\.){name}\(", re.I)
     out = []
     for d in definitions:
         pattern = use if not of or d.file == of.file else owned

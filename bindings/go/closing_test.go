@@ -73,8 +73,10 @@ func TestAReleaseEndsWhatACloseWaitsFor(t *testing.T) {
 	go func() { closed <- store.Close() }()
 	time.Sleep(50 * time.Millisecond)
 	ends(t, "the store's close", func() {
-		for _, seq := range held {
-			check(t, seq.Close())
+		for _, seq := range held { // one may be enough, and the store closes then
+			if err := seq.Close(); err != nil && !errors.Is(err, ErrStale) {
+				t.Error(err)
+			}
 		}
 		check(t, <-waiting)
 		check(t, <-closed)
