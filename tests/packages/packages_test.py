@@ -148,7 +148,7 @@ def make_archive(work, suite, architecture, debs):
 
 
 def entries(root):
-    """Every path of the clean Debian that is no book of apt's or dpkg's, with what it is; of files their contents."""
+    """Every path of the clean Debian that is no book of apt's or dpkg's, with its kind; of files their size and time."""
     found = {}
     for folder, folders, files in os.walk(root):
         for name in folders + files:
