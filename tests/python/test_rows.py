@@ -362,3 +362,17 @@ def test_arrays_of_ml_dtypes_are_taken_as_they_are(store, kind, dtype):
     for other in (kvc.F32, kvc.F16):
         with pytest.raises(kvc.ArgumentError, match="is declared, the memory holds"):
             kvc.Rows.of(k=value[0], v=value[1], dtype=other)
+
+
+def test_rows_that_are_kept_are_held_against_each_shape(store):
+    """A description that fits one shape and was used there is refused where it does not fit, each time anew."""
+    def of(dim):
+        return store.scope(model=f"dim {dim}", shape=kvc.Shape(dtype=kvc.F16, layers=[kvc.Layer(count=1, kv_heads=1, k_dim=dim, v_dim=dim)])).sequence(private=True)
+    k, v = np.ones((1, 4, 1, 8), np.float16), np.ones((1, 4, 1, 8), np.float16)
+    rows = kvc.Rows.of(k=k, v=v)
+    fits, other = of(8), of(16)
+    fits.append(None, rows)
+    for _ in range(2):
+        assert fits.gather(rows).done == 4
+        with pytest.raises(kvc.ShapeError):
+            other.append(None, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Sequence, Union
 
 from . import _native
@@ -93,6 +93,8 @@ class Rows:
     v_scale: Memory | None = None
     k_dim: int = 0
     v_dim: int = 0
+    # The shape that it was held against last, and what is given to C: a Rows that is kept is looked at once.
+    _kept: tuple[Any, tuple[Any, ...]] | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, *, k: Memory | None = None, v: Memory | None = None, axes: str = "layer token head dim", v_axes: str | None = None,

@@ -156,8 +156,12 @@ class Seq(Handle):
         return Lease(self.scope.store, handle)
 
     def _pack(self, rows: Rows | Sequence[Rows]) -> list[tuple[Any, ...]]:
-        runs = (rows,) if isinstance(rows, Rows) else tuple(rows)
         shape = self.scope.shape
+        if isinstance(rows, Rows):
+            kept = rows._kept
+            if kept is not None and kept[0] is shape:
+                return [kept[1]]
+        runs = (rows,) if isinstance(rows, Rows) else tuple(rows)
         for run in runs:
             if not isinstance(run, Rows):
                 raise TypeError(f"rows: a kvc.Rows or a list of them is needed, not {type(run).__name__!r} (Rows.of makes one from arrays)")
@@ -169,7 +173,10 @@ class Seq(Handle):
                 if dim and dim != width and not (side == "k" and dim == one_row):
                     raise ShapeError(_native.KVC_ERR_SHAPE,
                                      f"{side}: {dim} elements a head; the shape's layer {run.layer_begin} has {width}")
-        return [run._packed() for run in runs]
+        packed = [run._packed() for run in runs]
+        if isinstance(rows, Rows):
+            object.__setattr__(rows, "_kept", (shape, packed[0]))
+        return packed
 
 
 def _name(name: bytes | str) -> bytes:
