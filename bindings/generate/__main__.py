@@ -9,7 +9,6 @@ import difflib
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import go
 import parity

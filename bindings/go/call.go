@@ -69,7 +69,7 @@ func (l *lent) failed() *Error {
 // slack is how much later the library's deadline is than the context's, which ends the call: its error is the context's then.
 const slack = 100 * time.Millisecond
 
-// timeout gives the call the context's deadline, and its trace.
+// prepare gives the call the context's deadline, some time later, and its trace.
 func (l *lent) prepare(ctx context.Context, more time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok {
 		l.call.timeoutUs = uint64(max((time.Until(deadline)+more)/time.Microsecond, 1))
@@ -99,12 +99,13 @@ func (s *Store) run(ctx context.Context, l *lent, call invoke) error {
 		made = true
 		return l.refuse(notBegun(ctx))
 	}
-	queued := ctx.Done() != nil && !s.hostDriven
-	l.prepare(ctx, map[bool]time.Duration{true: slack}[queued])
-	made = true
-	if queued {
+	if ctx.Done() != nil && !s.hostDriven {
+		l.prepare(ctx, slack)
+		made = true
 		return s.runQueued(ctx, l, call)
 	}
+	l.prepare(ctx, 0)
+	made = true
 	if err := s.gate.enter(); err != nil {
 		return l.refuse(err)
 	}
